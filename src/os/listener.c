@@ -1,0 +1,77 @@
+#include "os/listener.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/sock.h"
+#include <errno.h>
+#include <string.h>
+
+enum { CLAIM_STEP_NS = 5 * 1000 * 1000 };
+
+/* A path whose owner died refuses connections but still occupies the name. */
+static bool clear_dead_path(const struct weir_addr *a) {
+    if (a->kind != WEIR__ADDR_UNIX || a->path_len == 0 || a->path[0] == 0)
+        return false;
+    int fd = weir__os_socket(a, SOCK_STREAM);
+    if (fd < 0)
+        return false;
+    int rc = weir__os_connect(fd, a);
+    weir__os_close(fd);
+    char path[WEIR__ADDR_PATH_MAX + 1];
+    memcpy(path, a->path, a->path_len);
+    path[a->path_len] = 0;
+    return rc == -ECONNREFUSED && weir__os_file_unlink(path) == 0;
+}
+
+static int options(int fd, const struct weir__os_listener *l, bool share) {
+    bool ip = l->addr.kind != WEIR__ADDR_UNIX;
+    int rc = ip ? weir__os_set_reuseaddr(fd, true) : 0;
+    if (rc >= 0 && share && ip)
+        rc = weir__os_set_reuseport(fd, true);
+    if (rc >= 0 && ip && !l->datagram)
+        rc = weir__os_set_nodelay(fd, true);
+    return rc;
+}
+
+static int bound(const struct weir__os_listener *l, bool share) {
+    int fd = weir__os_socket(&l->addr, l->datagram ? SOCK_DGRAM : SOCK_STREAM);
+    if (fd < 0)
+        return fd;
+    int rc = options(fd, l, share);
+    if (rc >= 0)
+        rc = weir__os_bind(fd, &l->addr);
+    if (rc == -EADDRINUSE && clear_dead_path(&l->addr))
+        rc = weir__os_bind(fd, &l->addr);
+    if (rc >= 0)
+        return fd;
+    weir__os_close(fd);
+    return rc;
+}
+
+static int claim(const struct weir__os_listener *l) {
+    uint64_t until = weir__os_clock_mono() + (uint64_t)l->claim_ms * 1000000;
+    for (;;) {
+        int fd = bound(l, false);
+        if (fd >= 0)
+            return weir__os_close(fd);
+        if (fd != -EADDRINUSE || weir__os_clock_mono() >= until)
+            return fd;
+        weir__os_clock_sleep(CLAIM_STEP_NS);
+    }
+}
+
+int weir__os_listener_open(const struct weir__os_listener *l) {
+    bool fixed = l->addr.kind != WEIR__ADDR_UNIX && l->addr.port != 0;
+    if (l->claim_ms && fixed) {
+        int rc = claim(l);
+        if (rc < 0)
+            return rc;
+    }
+    int fd = bound(l, l->reuse_port);
+    if (fd < 0 || l->datagram)
+        return fd;
+    int rc = weir__os_listen(fd, l->backlog);
+    if (rc >= 0)
+        return fd;
+    weir__os_close(fd);
+    return rc;
+}

@@ -1,0 +1,20 @@
+/* Opening a bound socket: claiming an address, sharing it, and clearing away what a dead process left in the file system. */
+#ifndef WEIR_OS_LISTENER_H
+#define WEIR_OS_LISTENER_H
+#include "base/addr.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct weir__os_listener {
+    struct weir_addr addr;
+    int backlog;
+    uint32_t claim_ms; /* > 0: first bind alone, without SO_REUSEPORT, retried so long; fixed ports only */
+    bool reuse_port;
+    bool datagram; /* bound only, not listening */
+};
+
+/* The descriptor or a negative errno; -EADDRINUSE: somebody else listens there. Blocks for at most claim_ms. A unix path where
+ * nobody answers any more is removed first. Connections accepted here have TCP_NODELAY. */
+int weir__os_listener_open(const struct weir__os_listener *l);
+
+#endif
