@@ -12,42 +12,11 @@ enum {
 
 _Static_assert(sizeof(size_t) == 8, "a region's length is kept in a slice's n");
 
-#ifdef WEIR_CHECKED
-#define ENTER(c) weir__mem_chain_invariants(c)
-#else
-#define ENTER(c) ((void)(c))
-#endif
-
 static bool is_file(const struct weir_part *p) {
     return p->slice.p == NULL;
 }
 
-/* Slice and file of the new part are the caller's to fill. */
-WEIR_INLINE struct weir_part *part_new(struct weir_mem *m) {
-    struct weir_part *p = weir__mem_get(m, weir__mem_class(sizeof(*p)), sizeof(*p), WEIR__MEM_PART);
-    if (unlikely(!p))
-        return NULL;
-    p->file = NULL;
-    p->file_off = 0;
-    p->mem = m;
-    return p;
-}
-
-/* The link alone; its content has moved elsewhere. */
-WEIR_INLINE void part_free(struct weir_part *p) {
-    weir__mem_return(p->mem, p, weir__mem_class(sizeof(*p)), WEIR__MEM_PART);
-}
-
-WEIR_INLINE void part_release(struct weir_part *p) {
-    if (p->slice.buf)
-        weir__mem_buf_release(p->slice.buf);
-    else if (unlikely(p->file))
-        weir_file_release(p->file);
-    part_free(p);
-}
-
-/* Drops the empty last part that an abandoned reservation left. */
-WEIR_COLD static void strip(struct weir_chain *c) {
+void weir__mem_chain_strip(struct weir_chain *c) {
     struct weir_part *before = NULL, *empty = c->last;
     for (struct weir_part *p = c->first; p != empty; p = p->next)
         before = p;
@@ -56,28 +25,7 @@ WEIR_COLD static void strip(struct weir_chain *c) {
     else
         c->first = NULL;
     c->last = before;
-    part_release(empty);
-}
-
-WEIR_INLINE void link_last(struct weir_chain *c, struct weir_part *p) {
-    if (c->last && unlikely(c->last->slice.n == 0))
-        strip(c);
-    p->next = NULL;
-    if (c->last)
-        c->last->next = p;
-    else
-        c->first = p;
-    c->last = p;
-    c->bytes += p->slice.n;
-}
-
-WEIR_INLINE struct weir_part *unlink_first(struct weir_chain *c) {
-    struct weir_part *p = c->first;
-    c->first = p->next;
-    if (!c->first)
-        c->last = NULL;
-    c->bytes -= p->slice.n;
-    return p;
+    weir__mem_part_release(empty);
 }
 
 static void advance(struct weir_part *p, uint64_t n) {
@@ -88,29 +36,44 @@ static void advance(struct weir_part *p, uint64_t n) {
     p->slice.n -= n;
 }
 
-int weir_chain_add(struct weir_mem *m, struct weir_chain *c, struct weir_slice *s) {
-    ENTER(c);
-    if (unlikely(s->n == 0)) {
-        weir_slice_release(s);
-        return 0;
-    }
-    check(s->p != NULL);
-    struct weir_part *p = part_new(m);
-    if (unlikely(!p))
-        return WEIR_ENOMEM;
-    p->slice = *s;
-    *s = (struct weir_slice){0};
-    link_last(c, p);
-    return 0;
-}
-
-int weir_chain_prepend(struct weir_mem *m, struct weir_chain *c, struct weir_slice *s) {
-    ENTER(c);
+WEIR_NOINLINE static int add(struct weir_mem *m, struct weir_chain *c, struct weir_slice *s) {
     if (s->n == 0) {
         weir_slice_release(s);
         return 0;
     }
-    struct weir_part *p = part_new(m);
+    check(s->p != NULL);
+    struct weir_part *p = weir__mem_part_new(m);
+    if (!p)
+        return WEIR_ENOMEM;
+    p->slice = *s;
+    *s = (struct weir_slice){0};
+    weir__mem_chain_link(c, p);
+    return 0;
+}
+
+/* Once per receive: where a block is at hand, and no abandoned reservation, it calls nothing. */
+int weir_chain_add(struct weir_mem *m, struct weir_chain *c, struct weir_slice *s) {
+    struct weir_part *last = c->last, *p;
+    weir__mem_chain_enter(c);
+    if (unlikely(s->n == 0 || (last && last->slice.n == 0) ||
+                 !(p = weir__mem_try(m, weir__mem_class(sizeof(*p)), WEIR__MEM_PART))))
+        return add(m, c, s);
+    weir__mem_part_init(p, m);
+    p->slice.p = s->p; /* field by field, as they were written a moment ago */
+    p->slice.n = s->n;
+    p->slice.buf = s->buf;
+    *s = (struct weir_slice){0};
+    weir__mem_chain_link(c, p);
+    return 0;
+}
+
+int weir_chain_prepend(struct weir_mem *m, struct weir_chain *c, struct weir_slice *s) {
+    weir__mem_chain_enter(c);
+    if (s->n == 0) {
+        weir_slice_release(s);
+        return 0;
+    }
+    struct weir_part *p = weir__mem_part_new(m);
     if (!p)
         return WEIR_ENOMEM;
     p->slice = *s;
@@ -125,40 +88,27 @@ int weir_chain_prepend(struct weir_mem *m, struct weir_chain *c, struct weir_sli
 
 int weir_chain_add_file(struct weir_mem *m, struct weir_chain *c, struct weir_file *f, uint64_t off,
                         uint64_t n) {
-    ENTER(c);
+    weir__mem_chain_enter(c);
     must(off + n >= off);
     if (n == 0)
         return 0;
-    struct weir_part *p = part_new(m);
+    struct weir_part *p = weir__mem_part_new(m);
     if (!p)
         return WEIR_ENOMEM;
     p->slice = (struct weir_slice){.n = n};
     p->file = weir_file_ref(f);
     p->file_off = off;
-    link_last(c, p);
+    weir__mem_chain_link(c, p);
     return 0;
 }
 
 void weir_chain_append(struct weir_chain *dst, struct weir_chain *src) {
-    ENTER(dst);
-    ENTER(src);
-    check(dst != src);
-    if (!src->first)
-        return;
-    if (dst->last && unlikely(dst->last->slice.n == 0))
-        strip(dst);
-    if (dst->last)
-        dst->last->next = src->first;
-    else
-        dst->first = src->first;
-    dst->last = src->last;
-    dst->bytes += src->bytes;
-    *src = (struct weir_chain){0};
+    weir__mem_chain_append(dst, src);
 }
 
 /* A second link on the first k bytes of p. */
 static struct weir_part *part_cut(struct weir_mem *m, const struct weir_part *p, uint64_t k) {
-    struct weir_part *cut = part_new(m);
+    struct weir_part *cut = weir__mem_part_new(m);
     if (!cut)
         return NULL;
     if (is_file(p)) {
@@ -171,15 +121,8 @@ static struct weir_part *part_cut(struct weir_mem *m, const struct weir_part *p,
     return cut;
 }
 
-int weir_chain_move(struct weir_mem *m, struct weir_chain *dst, struct weir_chain *src,
-                    uint64_t n) {
-    ENTER(dst);
-    ENTER(src);
-    must(n <= src->bytes && dst != src);
-    if (n == src->bytes) {
-        weir_chain_append(dst, src);
-        return 0;
-    }
+WEIR_NOINLINE static int move_parts(struct weir_mem *m, struct weir_chain *dst,
+                                    struct weir_chain *src, uint64_t n) {
     struct weir_part *p = src->first, *cut = NULL;
     uint64_t left = n;
     for (; p->slice.n <= left; p = p->next)
@@ -190,22 +133,51 @@ int weir_chain_move(struct weir_mem *m, struct weir_chain *dst, struct weir_chai
             return WEIR_ENOMEM;
     }
     while (src->first != p)
-        link_last(dst, unlink_first(src));
+        weir__mem_chain_link(dst, weir__mem_chain_unlink(src));
     if (cut) {
         advance(p, left);
         src->bytes -= left;
-        link_last(dst, cut);
+        weir__mem_chain_link(dst, cut);
     }
     return 0;
 }
 
+/* Usually all of it, or a cut of the first part, a slice of the loop's own, to an empty chain:
+ * these call nothing where a block is at hand. */
+int weir_chain_move(struct weir_mem *m, struct weir_chain *dst, struct weir_chain *src,
+                    uint64_t n) {
+    weir__mem_chain_enter(dst);
+    weir__mem_chain_enter(src);
+    must(n <= src->bytes && dst != src);
+    if (n == src->bytes) {
+        weir__mem_chain_append(dst, src);
+        return 0;
+    }
+    struct weir_part *p = src->first, *cut;
+    if (unlikely(dst->last || !n || n >= p->slice.n || !p->slice.buf || p->slice.buf->shared ||
+                 !(cut = weir__mem_try(m, weir__mem_class(sizeof(*cut)), WEIR__MEM_PART))))
+        return move_parts(m, dst, src, n);
+    weir__mem_part_init(cut, m);
+    weir__mem_buf_ref(p->slice.buf);
+    cut->slice.p = p->slice.p;
+    cut->slice.n = n;
+    cut->slice.buf = p->slice.buf;
+    cut->next = NULL;
+    p->slice.p += n;
+    p->slice.n -= n;
+    src->bytes -= n;
+    dst->first = dst->last = cut;
+    dst->bytes = n;
+    return 0;
+}
+
 /* A part on a fresh, empty buffer of at least n bytes, not linked. */
-static struct weir_part *part_on_buffer(struct weir_mem *m, size_t n) {
+WEIR_INLINE struct weir_part *part_on_buffer(struct weir_mem *m, size_t n) {
     struct weir_buf *b = weir__mem_buf_new(m, n);
-    if (!b)
+    if (unlikely(!b))
         return NULL;
-    struct weir_part *p = part_new(m);
-    if (!p) {
+    struct weir_part *p = weir__mem_part_new(m);
+    if (unlikely(!p)) {
         weir__mem_buf_release(b);
         return NULL;
     }
@@ -223,6 +195,29 @@ static size_t next_size(const struct weir_chain *c, size_t n) {
     return n > want ? n : want;
 }
 
+/* Part and first buffer for n bytes in an empty chain, where both blocks are at hand: NULL
+ * otherwise. Small writes into empty chains are so frequent that they call nothing. */
+WEIR_INLINE struct weir_part *begin(struct weir_mem *m, struct weir_chain *c, size_t n) {
+    enum { BYTES = WRITE_MIN + sizeof(struct weir_buf) };
+    if (unlikely(c->last || n > WRITE_MIN))
+        return NULL;
+    struct weir_buf *b = weir__mem_try(m, weir__mem_class(BYTES), WEIR__MEM_BUF);
+    if (unlikely(!b))
+        return NULL;
+    struct weir_part *p = weir__mem_try(m, weir__mem_class(sizeof(*p)), WEIR__MEM_PART);
+    if (unlikely(!p)) {
+        weir__mem_put(m, b, weir__mem_class(BYTES), WEIR__MEM_BUF);
+        return NULL;
+    }
+    weir__mem_buf_init(b, m, weir__mem_class(BYTES), BYTES);
+    weir__mem_part_init(p, m);
+    p->slice = (struct weir_slice){.p = b->data, .n = n, .buf = b};
+    p->next = NULL;
+    c->first = c->last = p;
+    c->bytes = n;
+    return p;
+}
+
 static int write_large(struct weir_mem *m, struct weir_chain *c, const uint8_t *data, size_t n) {
     struct weir_chain copy = {0};
     while (n > 0) {
@@ -234,7 +229,7 @@ static int write_large(struct weir_mem *m, struct weir_chain *c, const uint8_t *
         }
         memcpy(p->slice.p, data, k);
         p->slice.n = k;
-        link_last(&copy, p);
+        weir__mem_chain_link(&copy, p);
         data += k;
         n -= k;
     }
@@ -242,17 +237,8 @@ static int write_large(struct weir_mem *m, struct weir_chain *c, const uint8_t *
     return 0;
 }
 
-int weir_chain_write(struct weir_mem *m, struct weir_chain *c, const void *data, size_t n) {
-    ENTER(c);
-    if (n == 0)
-        return 0;
-    struct weir_part *last = c->last;
-    if (last && weir__mem_slice_room(last->slice) >= n) {
-        memcpy(last->slice.p + last->slice.n, data, n);
-        last->slice.n += n;
-        c->bytes += n;
-        return 0;
-    }
+WEIR_NOINLINE static int write_on(struct weir_mem *m, struct weir_chain *c, const void *data,
+                                  size_t n) {
     if (n > WRITE_MAX)
         return write_large(m, c, data, n);
     struct weir_part *p = part_on_buffer(m, next_size(c, n));
@@ -260,20 +246,35 @@ int weir_chain_write(struct weir_mem *m, struct weir_chain *c, const void *data,
         return WEIR_ENOMEM;
     memcpy(p->slice.p, data, n);
     p->slice.n = n;
-    link_last(c, p);
+    weir__mem_chain_link(c, p);
+    return 0;
+}
+
+int weir_chain_write(struct weir_mem *m, struct weir_chain *c, const void *data, size_t n) {
+    weir__mem_chain_enter(c);
+    if (unlikely(n == 0))
+        return 0;
+    uint8_t *tail = weir__mem_chain_tail(c, n);
+    struct weir_part *p = NULL;
+    if (tail)
+        weir__mem_chain_commit(c, n);
+    else if (likely(p = begin(m, c, n)))
+        tail = p->slice.p;
+    else
+        return write_on(m, c, data, n);
+    memcpy(tail, data, n);
     return 0;
 }
 
 uint8_t *weir_chain_reserve(struct weir_mem *m, struct weir_chain *c, size_t n) {
-    ENTER(c);
-    struct weir_part *last = c->last;
-    size_t room = last ? weir__mem_slice_room(last->slice) : 0;
-    if (room >= n && room > 0)
-        return last->slice.p + last->slice.n;
+    weir__mem_chain_enter(c);
+    uint8_t *tail = weir__mem_chain_tail(c, n ? n : 1);
+    if (tail)
+        return tail;
     struct weir_part *p = part_on_buffer(m, next_size(c, n));
     if (!p)
         return NULL;
-    link_last(c, p);
+    weir__mem_chain_link(c, p);
     return p->slice.p;
 }
 
@@ -284,9 +285,9 @@ void weir_chain_commit(struct weir_chain *c, size_t n) {
         last->slice.n += n;
         c->bytes += n;
     } else if (last && last->slice.n == 0) {
-        strip(c);
+        weir__mem_chain_strip(c);
     }
-    ENTER(c);
+    weir__mem_chain_enter(c);
 }
 
 /* True when [off, off + n) is there and no file region lies within. */
@@ -350,7 +351,7 @@ static bool join(struct weir_mem *m, struct weir_chain *c, size_t n) {
 
 const uint8_t *weir_chain_peek(struct weir_mem *m, struct weir_chain *c, size_t n) {
     static const uint8_t nothing[1];
-    ENTER(c);
+    weir__mem_chain_enter(c);
     struct weir_part *first = c->first;
     if (likely(first && n <= first->slice.n && first->slice.p))
         return first->slice.p;
@@ -358,12 +359,12 @@ const uint8_t *weir_chain_peek(struct weir_mem *m, struct weir_chain *c, size_t 
         return nothing;
     if (!readable(c, 0, n) || !join(m, c, n))
         return NULL;
-    ENTER(c);
+    weir__mem_chain_enter(c);
     return c->first->slice.p;
 }
 
 int weir_chain_read(const struct weir_chain *c, uint64_t off, void *out, size_t n) {
-    ENTER(c);
+    weir__mem_chain_enter(c);
     if (!readable(c, off, n))
         return WEIR_EINVAL;
     copy_out(c, off, out, n);
@@ -383,13 +384,13 @@ WEIR_NOINLINE static int take_seam(struct weir_mem *m, struct weir_chain *c, siz
 }
 
 int weir_chain_take(struct weir_mem *m, struct weir_chain *c, size_t n, struct weir_slice *out) {
-    ENTER(c);
+    weir__mem_chain_enter(c);
     struct weir_part *p = c->first;
     if (unlikely(!p || n > p->slice.n || n == 0 || is_file(p)))
         return take_seam(m, c, n, out);
     if (n == p->slice.n) {
         *out = p->slice;
-        part_free(unlink_first(c));
+        weir__mem_part_free(weir__mem_chain_unlink(c));
         return 0;
     }
     *out = (struct weir_slice){.p = p->slice.p, .n = n, .buf = p->slice.buf};
@@ -402,7 +403,7 @@ int weir_chain_take(struct weir_mem *m, struct weir_chain *c, size_t n, struct w
 }
 
 void weir_chain_drop(struct weir_chain *c, uint64_t n) {
-    ENTER(c);
+    weir__mem_chain_enter(c);
     must(n <= c->bytes);
     while (n > 0) {
         struct weir_part *p = c->first;
@@ -412,25 +413,18 @@ void weir_chain_drop(struct weir_chain *c, uint64_t n) {
             return;
         }
         n -= p->slice.n;
-        part_release(unlink_first(c));
+        weir__mem_part_release(weir__mem_chain_unlink(c));
     }
 }
 
 void weir_chain_share(struct weir_chain *c) {
-    ENTER(c);
+    weir__mem_chain_enter(c);
     for (struct weir_part *p = c->first; p; p = p->next)
         weir_slice_share(&p->slice);
 }
 
 void weir_chain_fini(struct weir_chain *c) {
-    ENTER(c);
-    struct weir_part *p = c->first;
-    *c = (struct weir_chain){0};
-    while (p) {
-        struct weir_part *next = p->next;
-        part_release(p);
-        p = next;
-    }
+    weir__mem_chain_fini(c);
 }
 
 int weir_chain_get_be(const struct weir_chain *c, uint64_t off, unsigned width, uint64_t *out) {
@@ -475,7 +469,7 @@ static bool compact_run(struct weir_mem *m, struct weir_part *p, struct weir_par
     while (p->next != end) {
         struct weir_part *gone = p->next;
         p->next = gone->next;
-        part_release(gone);
+        weir__mem_part_release(gone);
     }
     weir__mem_buf_release(p->slice.buf);
     p->slice = (struct weir_slice){.p = b->data, .n = n, .buf = b};
@@ -483,7 +477,7 @@ static bool compact_run(struct weir_mem *m, struct weir_part *p, struct weir_par
 }
 
 int weir__mem_chain_compact(struct weir_mem *m, struct weir_chain *c) {
-    ENTER(c);
+    weir__mem_chain_enter(c);
     int replaced = 0;
     for (struct weir_part *p = c->first, *end; p; p = end) {
         struct weir_buf *b = p->slice.buf;
@@ -498,7 +492,7 @@ int weir__mem_chain_compact(struct weir_mem *m, struct weir_chain *c) {
             c->last = p;
         replaced++;
     }
-    ENTER(c);
+    weir__mem_chain_enter(c);
     return replaced;
 }
 

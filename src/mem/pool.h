@@ -148,9 +148,8 @@ WEIR_INLINE unsigned weir__mem_class(size_t bytes) {
     return (lg - 6) * 4 + (unsigned)(x >> (lg - 2));
 }
 
-/* A block of class cls that holds `bytes`, or NULL. Owner. */
-WEIR_INLINE void *weir__mem_get(struct weir_mem *m, unsigned cls, size_t bytes,
-                                enum weir__mem_kind kind) {
+/* A block of class cls if one is at hand, else NULL: weir__mem_get may still find one. Owner. */
+WEIR_INLINE void *weir__mem_try(struct weir_mem *m, unsigned cls, enum weir__mem_kind kind) {
 #ifndef WEIR__MEM_GUARDED
     if (likely(cls < WEIR__MEM_CLASSES)) {
         struct weir__mem_block *b = m->free[cls];
@@ -163,8 +162,15 @@ WEIR_INLINE void *weir__mem_get(struct weir_mem *m, unsigned cls, size_t bytes,
         }
     }
 #endif
-    (void)cls;
-    return weir__mem_get_slow(m, bytes, kind, __builtin_return_address(0));
+    (void)m, (void)cls, (void)kind;
+    return NULL;
+}
+
+/* A block of class cls that holds `bytes`, or NULL. Owner. */
+WEIR_INLINE void *weir__mem_get(struct weir_mem *m, unsigned cls, size_t bytes,
+                                enum weir__mem_kind kind) {
+    void *p = weir__mem_try(m, cls, kind);
+    return likely(p) ? p : weir__mem_get_slow(m, bytes, kind, __builtin_return_address(0));
 }
 
 /* Gives a block back. Owner. */
@@ -192,6 +198,16 @@ WEIR_INLINE void weir__mem_return(struct weir_mem *m, void *p, unsigned cls,
         weir__mem_put_foreign(m, p, cls, kind);
 }
 
+/* What a block becomes as a buffer with one reference. */
+WEIR_INLINE void weir__mem_buf_init(struct weir_buf *b, struct weir_mem *m, unsigned cls,
+                                    size_t bytes) {
+    b->refs = 1;
+    b->shared = false;
+    b->cls = (uint8_t)cls;
+    b->capacity = bytes - sizeof(struct weir_buf);
+    b->mem = m;
+}
+
 /* A buffer with room for n bytes and one reference, or NULL. Owner. */
 WEIR_INLINE struct weir_buf *weir__mem_buf_new(struct weir_mem *m, size_t n) {
     size_t bytes = n + sizeof(struct weir_buf);
@@ -199,12 +215,7 @@ WEIR_INLINE struct weir_buf *weir__mem_buf_new(struct weir_mem *m, size_t n) {
     struct weir_buf *b = bytes < n ? NULL : weir__mem_get(m, cls, bytes, WEIR__MEM_BUF);
     if (unlikely(!b))
         return NULL;
-    b->refs = 1;
-    b->shared = false;
-    b->cls = (uint8_t)cls;
-    b->capacity = (cls < WEIR__MEM_CLASSES ? weir__mem_class_bytes[cls] : bytes) -
-                  sizeof(struct weir_buf);
-    b->mem = m;
+    weir__mem_buf_init(b, m, cls, cls < WEIR__MEM_CLASSES ? weir__mem_class_bytes[cls] : bytes);
     return b;
 }
 

@@ -75,3 +75,20 @@ int weir__os_listener_open(const struct weir__os_listener *l) {
     weir__os_close(fd);
     return rc;
 }
+
+/* The list is that of accept(2), "Error handling". */
+bool weir__os_accept_skips(int rc) {
+    switch (-rc) {
+    case ECONNABORTED:
+    case EPROTO:
+    case EPERM:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH: return true;
+    default: return false;
+    }
+}

@@ -1,4 +1,5 @@
-/* Opening a bound socket: claiming an address, sharing it, and clearing away what a dead process left in the file system. */
+/* Opening a bound socket: claiming an address, sharing it, and clearing away what a dead process
+ * left in the file system. */
 #ifndef WEIR_OS_LISTENER_H
 #define WEIR_OS_LISTENER_H
 #include "base/addr.h"
@@ -8,13 +9,19 @@
 struct weir__os_listener {
     struct weir_addr addr;
     int backlog;
-    uint32_t claim_ms; /* > 0: first bind alone, without SO_REUSEPORT, retried so long; fixed ports only */
+    /* > 0: first bind alone, without SO_REUSEPORT, retried so long; fixed ports only */
+    uint32_t claim_ms;
     bool reuse_port;
     bool datagram; /* bound only, not listening */
 };
 
-/* The descriptor or a negative errno; -EADDRINUSE: somebody else listens there. Blocks for at most claim_ms. A unix path where
- * nobody answers any more is removed first. Connections accepted here have TCP_NODELAY. */
+/* The descriptor or a negative errno; -EADDRINUSE: somebody else listens there. Blocks for at most
+ * claim_ms. A unix path where nobody answers any more is removed first. Connections accepted here
+ * have TCP_NODELAY. */
 int weir__os_listener_open(const struct weir__os_listener *l);
+
+/* Whether an error of accept belongs to the one connection that was coming in, not to the listener:
+ * go on with the next. */
+bool weir__os_accept_skips(int rc);
 
 #endif

@@ -1,5 +1,6 @@
-/* System calls without the C library's cancellation points, which cost a threaded program some thirty instructions around every
- * recv, send and wait. Returns the kernel's answer: >= 0 or -errno. */
+/* System calls without the C library's cancellation points, which cost a threaded program some
+ * thirty instructions around every recv, send and wait. Returns the kernel's answer: >= 0 or
+ * -errno. */
 #ifndef WEIR_OS_RAW_H
 #define WEIR_OS_RAW_H
 #include "base/compiler.h"

@@ -166,26 +166,6 @@ int weir__os_close(int fd) {
     return result(close(fd));
 }
 
-ssize_t weir__os_recv(int fd, void *buf, size_t n) {
-    ssize_t rc = weir__os_fault(WEIR__OS_RECV, &n);
-    if (rc < 0)
-        return rc;
-    do
-        rc = weir__os_raw(SYS_recvfrom, fd, (long)buf, (long)n, 0, 0, 0);
-    while (unlikely(rc == -EINTR));
-    return rc;
-}
-
-ssize_t weir__os_send(int fd, const void *buf, size_t n, bool more) {
-    ssize_t rc = weir__os_fault(WEIR__OS_SEND, &n);
-    if (rc < 0)
-        return rc;
-    do
-        rc = weir__os_raw(SYS_sendto, fd, (long)buf, (long)n, MSG_NOSIGNAL | (more ? MSG_MORE : 0), 0, 0);
-    while (unlikely(rc == -EINTR));
-    return rc;
-}
-
 static ssize_t send_message(int fd, const struct msghdr *m, int flags) {
     ssize_t rc;
     do

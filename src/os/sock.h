@@ -2,6 +2,8 @@
  * close-on-exec and non-blocking, and no send raises SIGPIPE. */
 #ifndef WEIR_OS_SOCK_H
 #define WEIR_OS_SOCK_H
+#include "os/fault.h"
+#include "os/raw.h"
 #include "base/addr.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,8 +39,27 @@ int weir__os_shutdown_write(int fd);
 int weir__os_close(int fd);
 
 /* 0 from recv: end of stream. */
-ssize_t weir__os_recv(int fd, void *buf, size_t n);
-ssize_t weir__os_send(int fd, const void *buf, size_t n, bool more);
+WEIR_INLINE ssize_t weir__os_recv(int fd, void *buf, size_t n) {
+    ssize_t rc = weir__os_fault(WEIR__OS_RECV, &n);
+    if (unlikely(rc < 0))
+        return rc;
+    do
+        rc = weir__os_raw(SYS_recvfrom, fd, (long)buf, (long)n, 0, 0, 0);
+    while (unlikely(rc == -EINTR));
+    return rc;
+}
+
+WEIR_INLINE ssize_t weir__os_send(int fd, const void *buf, size_t n, bool more) {
+    ssize_t rc = weir__os_fault(WEIR__OS_SEND, &n);
+    if (unlikely(rc < 0))
+        return rc;
+    do
+        rc = weir__os_raw(SYS_sendto, fd, (long)buf, (long)n, MSG_NOSIGNAL | (more ? MSG_MORE : 0),
+                          0, 0);
+    while (unlikely(rc == -EINTR));
+    return rc;
+}
+
 /* n parts of at most WEIR__OS_PARTS_MAX; empty parts are fine. */
 ssize_t weir__os_sendv(int fd, const struct iovec *parts, unsigned n, bool more);
 /* Messages with addresses and control data. flags beside MSG_NOSIGNAL and MSG_DONTWAIT. */

@@ -100,6 +100,20 @@ void weir__time_wheel_arm(struct weir__time_wheel *w, struct weir__time_node *n,
     place(w, n);
 }
 
+static void forget_list(struct weir__time_wheel *w, struct weir__base_list *l) {
+    struct weir__base_link *link;
+    while ((link = weir__base_list_first(l)))
+        weir__time_wheel_disarm(w, container_of(link, struct weir__time_node, link));
+}
+
+void weir__time_wheel_forget(struct weir__time_wheel *w) {
+    for (unsigned level = 0; level < WEIR__TIME_LEVELS; level++)
+        for (unsigned slot = 0; slot < WEIR__TIME_SLOTS; slot++)
+            forget_list(w, &w->slot[level][slot]);
+    forget_list(w, &w->due);
+    forget_list(w, &w->far);
+}
+
 bool weir__time_wheel_disarm(struct weir__time_wheel *w, struct weir__time_node *n) {
     if (!n->place)
         return false;

@@ -40,6 +40,8 @@ void weir__time_wheel_fini(struct weir__time_wheel *w);
  * WEIR__TIME_NEVER disarms. */
 void weir__time_wheel_arm(struct weir__time_wheel *w, struct weir__time_node *n,
                           uint64_t deadline_ns, uint64_t now);
+/* Disarms everything. */
+void weir__time_wheel_forget(struct weir__time_wheel *w);
 /* true: it was armed. A node that is due but not popped counts as armed and will not be popped. */
 bool weir__time_wheel_disarm(struct weir__time_wheel *w, struct weir__time_node *n);
 

@@ -705,11 +705,51 @@ static void chains_behave_like_byte_arrays(void **state) {
     }
 }
 
+/* The inlined half says the same as the functions, at every number of bytes. */
+static void inlines_agree_with_the_functions(void **state) {
+    struct weir_mem *m = *state;
+    for (size_t n = 1; n <= 9; n++) {
+        struct weir_chain a = {0}, b = {0}, c = {0};
+        add(m, &a, "abc"), add(m, &a, "defghi");
+        add(m, &b, "abc"), add(m, &b, "defghi");
+        assert_ptr_equal(weir__mem_chain_front(&a, n), n <= 3 ? a.first->slice.p : NULL);
+        weir__mem_chain_drop(&a, n);
+        weir_chain_drop(&b, n);
+        assert_text(&a, "abcdefghi" + n);
+        assert_int_equal(parts(&a), parts(&b));
+        weir__mem_chain_append(&c, &a);
+        weir__mem_chain_append(&c, &b);
+        assert_int_equal(c.bytes, 2 * (9 - n));
+        assert_true(!a.first && !a.last && !a.bytes && !b.first);
+        weir__mem_chain_invariants(&c);
+        weir__mem_chain_fini(&c);
+        assert_true(!c.first && !c.last && !c.bytes);
+    }
+}
+
+static void the_tail_is_written_only_where_it_is_ours(void **state) {
+    struct weir_mem *m = *state;
+    struct weir_chain c = {0};
+    assert_null(weir__mem_chain_tail(&c, 1));
+    assert_int_equal(weir_chain_write(m, &c, "ab", 2), 0);
+    memcpy(weir__mem_chain_tail(&c, 3), "cde", 3);
+    weir__mem_chain_commit(&c, 3);
+    assert_text(&c, "abcde");
+    assert_null(weir__mem_chain_tail(&c, c.last->slice.buf->capacity - 4));
+    struct weir_slice other = weir_slice_ref(c.first->slice, 0, 1);
+    assert_null(weir__mem_chain_tail(&c, 1));
+    weir_slice_release(&other);
+    assert_non_null(weir__mem_chain_tail(&c, 1));
+    weir__mem_chain_fini(&c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(taking_the_first_part_moves_it),
+        TEST(inlines_agree_with_the_functions),
+        TEST(the_tail_is_written_only_where_it_is_ours),
         TEST(taking_over_a_seam_copies_exactly_n),
         TEST(peek_joins_only_at_a_seam),
         TEST(small_writes_share_a_buffer),

@@ -256,8 +256,24 @@ static void fini_refuses_an_armed_node(void **state) {
     weir__base_on_panic = NULL;
 }
 
+static void forgetting_disarms_everything(void **state) {
+    (void)state;
+    struct weir__time_wheel own;
+    struct weir__time_node n[4] = {0};
+    const uint64_t deadlines[4] = {5 * MS, 500 * MS, 70000 * MS, UINT64_MAX - 1};
+    weir__time_wheel_init(&own, 0);
+    for (unsigned i = 0; i < 4; i++)
+        weir__time_wheel_arm(&own, &n[i], deadlines[i], 0);
+    weir__time_wheel_forget(&own);
+    for (unsigned i = 0; i < 4; i++)
+        assert_false(weir__time_armed(&n[i]));
+    assert_true(weir__time_wheel_next(&own) == WEIR__TIME_NEVER);
+    weir__time_wheel_fini(&own);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forgetting_disarms_everything),
         cmocka_unit_test(never_early_and_on_its_millisecond),
         cmocka_unit_test(next_leads_to_the_deadline),
         cmocka_unit_test(every_slot_of_every_level_can_be_disarmed),
