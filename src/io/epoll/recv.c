@@ -1,0 +1,192 @@
+/* Taking in: stream bytes, datagrams, connections.
+ *
+ * Every receive goes to one buffer of the door. When nobody holds a slice of it any more it is used
+ * again from its start, so that a loop which consumes what it gets allocates nothing and stays in
+ * the cache. */
+#include "base/assert.h"
+#include "io/epoll/door.h"
+#include "mem/chain.h"
+#include "os/error.h"
+#include "os/listener.h"
+#include "os/sock.h"
+#include <errno.h>
+
+/* When epoll has no memory for the socket, its op ends like one without a buffer. */
+static int arm(struct weir__epoll *d, struct weir__epoll_sock *s, unsigned op, int64_t credit) {
+    s->credit = credit < 0 ? INT64_MAX : credit;
+    s->busy |= (uint8_t)op;
+    int rc = weir__epoll_interest(d, s);
+    if (unlikely(rc < 0))
+        weir__epoll_end(d, s, op, rc);
+    return 0;
+}
+
+int weir__epoll_accept_arm(struct weir__io *io, struct weir__io_sock *ws, int64_t credit) {
+    struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
+    int rc = weir__epoll_refused(s, WEIR__IO_ACCEPT, 0);
+    if (rc < 0)
+        return rc;
+    if (!(s->flags & WEIR__EPOLL_LISTENER) || credit == 0)
+        return WEIR_EBUG;
+    return arm(weir__epoll_of(io), s, WEIR__IO_ACCEPT, credit);
+}
+
+int weir__epoll_recv_arm(struct weir__io *io, struct weir__io_sock *ws, int64_t credit) {
+    struct weir__epoll *d = weir__epoll_of(io);
+    struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
+    int rc = weir__epoll_refused(s, WEIR__IO_RECV, WEIR__EPOLL_NO_STREAM);
+    if (unlikely(rc < 0 || credit == 0))
+        return rc < 0 ? rc : WEIR_EBUG;
+    if (unlikely(s->flags & WEIR__EPOLL_OVER)) {
+        s->busy |= WEIR__IO_RECV;
+        weir__epoll_end(d, s, WEIR__IO_RECV, s->recv_code);
+        return 0;
+    }
+    arm(d, s, WEIR__IO_RECV, credit);
+    if (s->flags & WEIR__EPOLL_READABLE)
+        weir__epoll_again(d, s);
+    return 0;
+}
+
+int weir__epoll_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *ws) {
+    struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
+    int rc = weir__epoll_refused(s, WEIR__IO_RECV, 0);
+    if (rc < 0)
+        return rc;
+    if (!(s->flags & WEIR__EPOLL_DGRAM))
+        return WEIR_EBUG;
+    return arm(weir__epoll_of(io), s, WEIR__IO_RECV, -1);
+}
+
+/* Makes room for at least `least` bytes at door.used. */
+static WEIR_NOINLINE bool new_hot(struct weir__epoll *d) {
+    struct weir_slice fresh;
+    if (weir_slice_new(d->io.mem, WEIR__IO_RECV_BYTES, &fresh) < 0) {
+        weir__io_count(&d->io.stats.no_buffer, 1);
+        return false;
+    }
+    weir_slice_release(&d->hot);
+    d->hot = fresh;
+    d->used = 0;
+    return true;
+}
+
+WEIR_INLINE bool room(struct weir__epoll *d, size_t least) {
+    if (likely(weir__mem_buf_exclusive(d->hot))) {
+        d->used = 0;
+        return true;
+    }
+    return d->hot.n - d->used >= least || new_hot(d);
+}
+
+/* Only EAGAIN leaves the arm standing. */
+static WEIR_NOINLINE void receive_nothing(struct weir__epoll *d, struct weir__epoll_sock *s,
+                                          ssize_t r) {
+    s->flags &= (uint16_t)~WEIR__EPOLL_READABLE;
+    if (r == -EAGAIN)
+        return;
+    int code = r ? weir__os_error((int)r) : WEIR__IO_EOF;
+    if (r == 0 && s->flags & WEIR__EPOLL_FAILED && s->send_code != WEIR_ECANCELLED &&
+        s->send_code != WEIR_ETRUNCATED)
+        code = s->send_code; /* the kernel reports a socket's error once, and the send had it */
+    if (!(s->flags & WEIR__EPOLL_DGRAM))
+        s->flags |= WEIR__EPOLL_OVER;
+    weir__epoll_end(d, s, WEIR__IO_RECV, code);
+}
+
+static WEIR_NOINLINE bool receive_dgram(struct weir__epoll *d, struct weir__epoll_sock *s,
+                                        struct weir__io_done *out) {
+    if (!room(d, WEIR__IO_RECV_BYTES)) {
+        weir__epoll_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
+        return false;
+    }
+    struct sockaddr_storage from;
+    struct iovec part = {d->hot.p + d->used, WEIR__IO_RECV_BYTES};
+    struct msghdr m = {
+        .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &part, .msg_iovlen = 1};
+    ssize_t r = weir__os_recvmsg(s->fd, &m, 0);
+    if (r < 0) {
+        receive_nothing(d, s, r);
+        return false;
+    }
+    *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_DGRAM, .handle = -1};
+    out->slice = weir_slice_ref(d->hot, d->used, (size_t)r);
+    weir__os_addr_from_sys(&from, m.msg_namelen, &out->peer);
+    d->used += (size_t)r;
+    weir__io_count(&d->io.stats.receives, 1);
+    weir__io_count(&d->io.stats.received_bytes, (uint64_t)r);
+    weir__epoll_again(d, s);
+    return true;
+}
+
+/* After r of at most n bytes: does the socket hold more, as far as we know? */
+WEIR_INLINE bool more_follows(struct weir__epoll_sock *s, size_t r, size_t n) {
+    if (r == n)
+        return true;
+    if (!(s->flags & WEIR__EPOLL_EDGE))
+        return false;
+    if (s->flags & WEIR__EPOLL_ENDING)
+        return true;
+    s->flags &= (uint16_t)~WEIR__EPOLL_READABLE;
+    return false;
+}
+
+bool weir__epoll_receive(struct weir__epoll *d, struct weir__epoll_sock *s,
+                         struct weir__io_done *out) {
+    if (unlikely(s->flags & WEIR__EPOLL_DGRAM))
+        return receive_dgram(d, s, out);
+    if (unlikely(!room(d, WEIR__EPOLL_REST_MIN))) {
+        weir__epoll_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
+        return false;
+    }
+    size_t n = d->hot.n - d->used;
+    if (unlikely(s->credit < (int64_t)n))
+        n = (size_t)s->credit;
+    ssize_t r = weir__os_recv(s->fd, d->hot.p + d->used, n);
+    if (unlikely(r <= 0)) {
+        receive_nothing(d, s, r);
+        return false;
+    }
+    out->user = s->base.user;
+    out->kind = WEIR__IO_RECEIVED;
+    out->code = 0;
+    out->last = false;
+    weir__mem_buf_ref(d->hot.buf);
+    out->slice = (struct weir_slice){d->hot.p + d->used, (size_t)r, d->hot.buf};
+    d->used += (size_t)r;
+    weir__io_count(&d->io.stats.receives, 1);
+    weir__io_count(&d->io.stats.received_bytes, (uint64_t)r);
+    s->credit -= r;
+    out->more = more_follows(s, (size_t)r, n);
+    if (unlikely(s->credit == 0)) {
+        out->more = false;
+        weir__epoll_end(d, s, WEIR__IO_RECV, WEIR__IO_CREDIT);
+    } else if (unlikely(out->more)) {
+        weir__epoll_again(d, s);
+    }
+    return true;
+}
+
+bool weir__epoll_accept(struct weir__epoll *d, struct weir__epoll_sock *s,
+                        struct weir__io_done *out, bool *drained) {
+    int fd = weir__os_accept(s->fd, NULL);
+    *drained = ++d->accepts >= WEIR__EPOLL_ACCEPTS;
+    if (fd < 0 && weir__os_accept_skips(fd))
+        return false;
+    if (fd < 0) {
+        *drained = true;
+        if (fd != -EAGAIN) {
+            int code = weir__os_error(fd);
+            weir__epoll_end(d, s, WEIR__IO_ACCEPT, code == WEIR_ENOMEM ? WEIR_EFDS : code);
+            weir__epoll_narrow(d, s, false);
+        }
+        return false;
+    }
+    weir__io_count(&d->io.stats.accepts, 1);
+    *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_ACCEPTED, .handle = fd};
+    if (--s->credit == 0) {
+        *drained = true;
+        weir__epoll_end(d, s, WEIR__IO_ACCEPT, WEIR__IO_CREDIT);
+    }
+    return true;
+}

@@ -1,0 +1,184 @@
+/* Taking in. What comes while nobody waits is parked, and is the first thing of the next arm. */
+#include "base/assert.h"
+#include "io/uring/door.h"
+#include "os/error.h"
+#include "os/listener.h"
+#include "os/sock.h"
+#include <errno.h>
+#include <poll.h>
+
+static bool armed(const struct weir__uring_sock *s, unsigned op) {
+    return weir__uring_armed(s) & op;
+}
+
+static void again_if_armed(struct weir__uring *d, struct weir__uring_sock *s, unsigned op) {
+    if (armed(s, op))
+        weir__uring_todo(d, s, op);
+}
+
+static bool deliver_bytes(struct weir__uring *d, struct weir__uring_sock *s,
+                          struct weir__io_done *out) {
+    size_t n = (int64_t)s->parked.n <= s->credit ? s->parked.n : (size_t)s->credit;
+    *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_RECEIVED, .handle = -1};
+    if (n == s->parked.n) {
+        out->slice = s->parked;
+        s->parked = (struct weir_slice){0};
+    } else {
+        out->slice = weir_slice_ref(s->parked, 0, n);
+        s->parked.p += n;
+        s->parked.n -= n;
+    }
+    s->credit -= (int64_t)n;
+    if (s->credit == 0) {
+        weir__uring_end(d, s, WEIR__IO_RECV, WEIR__IO_CREDIT);
+    } else if (s->flags & WEIR__URING_OVER) {
+        weir__uring_end(d, s, WEIR__IO_RECV, s->recv_code);
+    } else {
+        out->more = !(s->flags & WEIR__URING_EMPTY);
+        weir__uring_todo(d, s, WEIR__IO_RECV);
+    }
+    return true;
+}
+
+static bool deliver_handle(struct weir__uring *d, struct weir__uring_sock *s, int fd,
+                           struct weir__io_done *out) {
+    *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_ACCEPTED, .handle = fd};
+    if (--s->credit == 0)
+        weir__uring_end(d, s, WEIR__IO_ACCEPT, WEIR__IO_CREDIT);
+    else
+        weir__uring_todo(d, s, WEIR__IO_ACCEPT);
+    return true;
+}
+
+bool weir__uring_unpark(struct weir__uring *d, struct weir__uring_sock *s,
+                        struct weir__io_done *out) {
+    if (armed(s, WEIR__IO_RECV) && s->parked.n)
+        return deliver_bytes(d, s, out);
+    if (!armed(s, WEIR__IO_ACCEPT) || s->parked_fd < 0)
+        return false;
+    int fd = s->parked_fd;
+    s->parked_fd = -1;
+    return deliver_handle(d, s, fd, out);
+}
+
+/* A send in flight meets a reset first, and the kernel reports that only once: what is left for the
+ * receive looks like an orderly end. */
+static bool was_reset(const struct weir__uring_sock *s) {
+    struct pollfd p = {.fd = s->fd};
+    return armed(s, WEIR__IO_SEND) && poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR);
+}
+
+static void over(struct weir__uring *d, struct weir__uring_sock *s, int code) {
+    if (code == WEIR__IO_EOF && s->flags & WEIR__URING_FAILED && s->send_code != WEIR_ECANCELLED &&
+        s->send_code != WEIR_ETRUNCATED)
+        code = s->send_code; /* the kernel reports a socket's error once, and the send had it */
+    else if (code == WEIR__IO_EOF && was_reset(s))
+        code = WEIR_ERESET;
+    s->flags |= WEIR__URING_OVER;
+    if (armed(s, WEIR__IO_RECV))
+        weir__uring_end(d, s, WEIR__IO_RECV, code);
+    else if (!(s->ended & WEIR__IO_RECV))
+        s->recv_code = code;
+    else
+        s->over_code = code;
+}
+
+static bool received_dgram(struct weir__uring *d, struct weir__uring_sock *s,
+                           struct weir__io_done *out) {
+    struct weir_slice slice;
+    if (!armed(s, WEIR__IO_RECV))
+        return false;
+    if (weir_slice_new(d->io.mem, WEIR__IO_RECV_BYTES, &slice) < 0) {
+        weir__io_count(&d->io.stats.no_buffer, 1);
+        weir__uring_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
+        return false;
+    }
+    struct sockaddr_storage from;
+    struct iovec part = {slice.p, slice.n};
+    struct msghdr m = {
+        .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &part, .msg_iovlen = 1};
+    ssize_t n = weir__os_recvmsg(s->fd, &m, 0);
+    if (n < 0) {
+        weir_slice_release(&slice);
+        if (n == -EAGAIN)
+            weir__uring_todo(d, s, WEIR__IO_RECV);
+        else
+            weir__uring_end(d, s, WEIR__IO_RECV, weir__os_error((int)n));
+        return false;
+    }
+    *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_DGRAM, .handle = -1};
+    slice.n = (size_t)n;
+    out->slice = slice;
+    weir__os_addr_from_sys(&from, m.msg_namelen, &out->peer);
+    weir__io_count(&d->io.stats.receives, 1);
+    weir__io_count(&d->io.stats.received_bytes, (uint64_t)n);
+    weir__uring_todo(d, s, WEIR__IO_RECV);
+    return true;
+}
+
+static bool received_bytes(struct weir__uring *d, struct weir__uring_sock *s,
+                           const struct uring_cqe *e, struct weir__io_done *out) {
+    size_t n = (size_t)e->res;
+    s->parked = weir__uring_ring_take(&d->ring, d->io.mem, e->flags >> CQE_BUFFER_SHIFT, n);
+    weir__io_count(&d->io.stats.receives, 1);
+    weir__io_count(&d->io.stats.received_bytes, n);
+    if (e->flags & CQE_SOCK_NONEMPTY)
+        s->flags &= (uint16_t)~WEIR__URING_EMPTY;
+    else
+        s->flags |= WEIR__URING_EMPTY;
+    if (armed(s, WEIR__IO_RECV))
+        return deliver_bytes(d, s, out);
+    if (s->busy & WEIR__URING_CLOSED)
+        weir_slice_release(&s->parked);
+    else
+        weir__io_count(&d->io.stats.parked, n);
+    return false;
+}
+
+bool weir__uring_received(struct weir__uring *d, struct weir__uring_sock *s,
+                          const struct uring_cqe *e, struct weir__io_done *out) {
+    if (s->flags & WEIR__URING_DGRAM)
+        return received_dgram(d, s, out);
+    if (e->res > 0 && e->flags & CQE_BUFFER)
+        return received_bytes(d, s, e, out);
+    switch (-e->res) {
+    case 0: over(d, s, WEIR__IO_EOF); break;
+    case ENOBUFS:
+        if (weir__uring_ring_refill(&d->ring, d->io.mem)) {
+            again_if_armed(d, s, WEIR__IO_RECV);
+        } else if (armed(s, WEIR__IO_RECV)) {
+            weir__io_count(&d->io.stats.no_buffer, 1);
+            weir__uring_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
+        }
+        break;
+    case EAGAIN: s->flags |= WEIR__URING_EMPTY; /* fallthrough */
+    case EINTR:
+    case ECANCELED: again_if_armed(d, s, WEIR__IO_RECV); break;
+    default: over(d, s, weir__os_error(e->res)); break;
+    }
+    return false;
+}
+
+bool weir__uring_accepted(struct weir__uring *d, struct weir__uring_sock *s, int res,
+                          struct weir__io_done *out) {
+    if (res >= 0) {
+        weir__io_count(&d->io.stats.accepts, 1);
+        if (armed(s, WEIR__IO_ACCEPT))
+            return deliver_handle(d, s, res, out);
+        if (s->busy & WEIR__URING_CLOSED) {
+            weir__os_close(res);
+        } else {
+            s->parked_fd = res;
+            weir__io_count(&d->io.stats.parked, 1);
+        }
+        return false;
+    }
+    bool goes_on = res == -ECANCELED || res == -EAGAIN || res == -EINTR;
+    if (goes_on || weir__os_accept_skips(res)) {
+        again_if_armed(d, s, WEIR__IO_ACCEPT);
+    } else if (armed(s, WEIR__IO_ACCEPT)) {
+        int code = weir__os_error(res);
+        weir__uring_end(d, s, WEIR__IO_ACCEPT, code == WEIR_ENOMEM ? WEIR_EFDS : code);
+    }
+    return false;
+}
