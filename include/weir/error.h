@@ -1,4 +1,5 @@
-/* Errors: every int result is 0 or a count on success and one of these on failure. The hundreds say how far the damage goes. */
+/* Errors: every int result is 0 or a count on success and one of these on failure. The hundreds say
+ * how far the damage goes. */
 #ifndef WEIR_ERROR_H
 #define WEIR_ERROR_H
 #include <stddef.h>
@@ -38,11 +39,20 @@ enum weir_error {
 /* A system error that has no name above: WEIR_ESYS(errno). */
 #define WEIR_ESYS(e) (-10000 - (e))
 
-enum weir_severity { WEIR_SEV_OK, WEIR_SEV_REFUSED, WEIR_SEV_CONNECTION, WEIR_SEV_CALL, WEIR_SEV_BUG, WEIR_SEV_SYSTEM };
+enum weir_severity {
+    WEIR_SEV_OK,
+    WEIR_SEV_REFUSED,
+    WEIR_SEV_CONNECTION,
+    WEIR_SEV_CALL,
+    WEIR_SEV_BUG,
+    WEIR_SEV_SYSTEM
+};
 
-/* One line for people: what happened and which limit it met. Any thread; static storage; never NULL, also for unknown codes. */
+/* One line for people: what happened and which limit it met. Any thread; static storage; never
+ * NULL, also for unknown codes. */
 const char *weir_strerror(int code);
-/* The word of a code ("EGONE"), for logs and JSON. Any thread; static storage; "E?" for unknown codes. */
+/* The word of a code ("EGONE"), for logs and JSON. Any thread; static storage; "E?" for unknown
+ * codes. */
 const char *weir_errname(int code);
 /* How far the damage of `code` goes. Any thread. */
 enum weir_severity weir_severity(int code);

@@ -1,0 +1,513 @@
+#include "loop/loop.h"
+#include "loop/group.h"
+#include "mem/pool.h"
+#include "mem/raw.h"
+#include <stdalign.h>
+#include <string.h>
+
+WEIR_TLS struct weir_loop *weir__loop_current;
+
+int weir__loop_new(const struct weir__loop_env *env, struct weir_loop **out) {
+    struct weir_loop *l = weir__mem_raw_new(sizeof *l);
+    if (!l)
+        return WEIR_ENOMEM;
+    l->env = *env;
+    l->io = env->io;
+    l->mem = env->mem;
+    l->inbox = env->inbox;
+    l->slots = &l->inbox->slots;
+    l->now_ns = l->drained_ns = l->io->ops->now(l->io);
+    weir__loop_inbox_open(l->inbox, l);
+    weir__base_list_init(&l->members);
+    weir__base_list_init(&l->stoppers);
+    weir__base_list_init(&l->locals);
+    weir__time_wheel_init(&l->wheel, l->now_ns);
+    weir__loop_account_init(&l->account);
+    *out = l;
+    return 0;
+}
+
+static void run_nodes(struct weir_loop *l, struct weir__loop_node *n) {
+    while (n) {
+        struct weir__loop_node *next = n->next;
+        l->worked++;
+        n->run(l, n);
+        n = next;
+    }
+}
+
+static void drop_stoppers(struct weir_loop *l);
+
+struct local {
+    struct weir__base_link link;
+    const void *key;
+    alignas(16) uint8_t bytes[];
+};
+
+void *weir__loop_local(struct weir_loop *l, const void *key, size_t bytes) {
+    weir__base_list_each(link, &l->locals) {
+        struct local *x = container_of(link, struct local, link);
+        if (x->key == key)
+            return x->bytes;
+    }
+    struct local *x = weir__mem_raw_new(sizeof *x + bytes);
+    if (!x)
+        return NULL;
+    x->key = key;
+    weir__base_list_push_front(&l->locals, &x->link);
+    return x->bytes;
+}
+
+static void drop_locals(struct weir_loop *l) {
+    struct weir__base_link *link;
+    while ((link = weir__base_list_pop_front(&l->locals)))
+        weir__mem_raw_free(container_of(link, struct local, link));
+}
+
+void weir__loop_free(struct weir_loop *l) {
+    must(weir__base_list_empty(&l->members));
+    drop_stoppers(l);
+    drop_locals(l);
+    if (!l->deaf)
+        run_nodes(l, weir__loop_inbox_close(l->inbox));
+    must(weir__base_fifo_empty(&l->dirty) && weir__base_fifo_empty(&l->graves));
+    weir__time_wheel_forget(&l->wheel); /* a program's timers end with their loop */
+    weir__time_wheel_fini(&l->wheel);
+    weir__mem_raw_free(l);
+}
+
+struct weir_loop *weir__loop_enter(struct weir_loop *l) {
+    struct weir_loop *before = weir__loop_current;
+    weir__loop_current = l;
+    weir__mem_enter(l ? l->mem : NULL);
+    return before;
+}
+
+int weir__loop_start(struct weir_loop *l) {
+    return l->io->ops->start ? l->io->ops->start(l->io) : 0;
+}
+
+void weir__loop_wake(struct weir_loop *l) {
+    l->io->ops->wake(l->io);
+}
+
+void weir__loop_stop(struct weir_loop *l, uint32_t drain_ms) {
+    uint64_t want = (uint64_t)drain_ms + 1, have = atomic_load(&l->stop_ms);
+    do {
+        if (have && have <= want)
+            return;
+    } while (!atomic_compare_exchange_weak(&l->stop_ms, &have, want));
+    weir__loop_wake(l);
+}
+
+struct weir__loop_handler *weir__loop_name(struct weir_loop *l, const char *name) {
+    return weir__loop_intern(&l->account, name);
+}
+
+void weir__loop_attribute(struct weir_loop *l, struct weir__loop_handler *h, uint64_t ref) {
+    weir__loop_frame_enter(&l->account, l->io, h, ref);
+}
+
+void weir__loop_attribute_end(struct weir_loop *l) {
+    weir__loop_frame_leave(&l->account, l->io);
+}
+
+uint64_t weir__loop_entropy(struct weir_loop *l) {
+    return l->io->ops->entropy(l->io);
+}
+
+/* --- drain -------------------------------------------------------------------------------- */
+
+void weir__loop_dirty_mark(struct weir_loop *l, struct weir__loop_dirty *d) {
+    if (d->queued)
+        return;
+    d->queued = true;
+    weir__base_fifo_push(&l->dirty, &d->link);
+}
+
+/* Takes the list as it stood: what becomes dirty again waits for the next drain, so that no source
+ * can fill a fast socket for ever. */
+static void drain(struct weir_loop *l) {
+    struct weir__base_fifo now = l->dirty;
+    struct weir__base_fifo_link *link;
+    l->dirty = (struct weir__base_fifo){0};
+    while ((link = weir__base_fifo_pop(&now))) {
+        struct weir__loop_dirty *d = container_of(link, struct weir__loop_dirty, link);
+        d->queued = false;
+        l->worked++;
+        d->drain(d);
+    }
+    l->since_drain = 0;
+    l->drained_ns = l->now_ns;
+}
+
+/* --- dispatch ----------------------------------------------------------------------------- */
+
+static unsigned dispatch(struct weir_loop *l, unsigned budget) {
+    struct weir__io *io = l->io;
+    struct weir__io_done d;
+    unsigned n = 0;
+    while (n < budget && io->ops->next(io, &d)) {
+        l->now_ns = io->ops->now(io);
+        struct weir__loop_sink *sink = d.user;
+        sink->done(sink, &d);
+        n++;
+        if (++l->since_drain >= WEIR__LOOP_DRAIN_EVERY ||
+            l->now_ns - l->drained_ns >= WEIR__LOOP_DRAIN_NS)
+            drain(l);
+    }
+    if (n == budget)
+        l->look_only = true;
+    l->worked += n;
+    return n;
+}
+
+/* --- timers ------------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(struct weir__time_node) <= sizeof(((struct weir_timer *)0)->link),
+               "weir_timer has room for a wheel node");
+
+static struct weir__time_node *timer_node(struct weir_timer *t) {
+    return (struct weir__time_node *)(void *)t->link;
+}
+
+void weir_timer_arm(struct weir_loop *l, struct weir_timer *t, uint64_t deadline_ns,
+                    void (*fn)(struct weir_timer *t)) {
+    t->loop = l;
+    t->fn = fn;
+    weir__time_wheel_arm(&l->wheel, timer_node(t), deadline_ns, l->now_ns);
+}
+
+bool weir_timer_disarm(struct weir_timer *t) {
+    return t->loop && weir__time_wheel_disarm(&t->loop->wheel, timer_node(t));
+}
+
+static void run_timers(struct weir_loop *l) {
+    struct weir__time_node *n;
+    while ((n = weir__time_wheel_pop(&l->wheel, l->now_ns))) {
+        struct weir_timer *t = container_of((void *(*)[4])(void *)n, struct weir_timer, link);
+        weir__loop_add(&l->counters.timers, 1);
+        l->worked++;
+        t->fn(t);
+    }
+}
+
+/* --- inbox and tasks ---------------------------------------------------------------------- */
+
+/* Nodes and fifo links share their first word, so a node waits in a fifo without another field. */
+_Static_assert(offsetof(struct weir__loop_node, next) ==
+                   offsetof(struct weir__base_fifo_link, next),
+               "a node is a fifo link");
+
+static void fifo_add(struct weir__base_fifo *f, struct weir__loop_node *n) {
+    weir__base_fifo_push(f, (struct weir__base_fifo_link *)(void *)n);
+}
+
+void weir__loop_task(struct weir_loop *l, struct weir__loop_node *n) {
+    fifo_add(&l->tasks, n);
+}
+
+void weir__loop_closer(struct weir_loop *l, struct weir__loop_node *n) {
+    fifo_add(&l->closers, n);
+}
+
+/* A close request shares one node per slot among all threads, so it may stand before what its own
+ * thread pushed earlier. Therefore closes found in one take run only after the next take: whatever
+ * was pushed before the request is in by then. */
+static void run_closers(struct weir_loop *l) {
+    struct weir__base_fifo due = l->closers;
+    struct weir__base_fifo_link *link;
+    l->closers = (struct weir__base_fifo){0};
+    run_nodes(l, weir__loop_inbox_take(l->inbox));
+    while ((link = weir__base_fifo_pop(&due))) {
+        struct weir__loop_node *n = (struct weir__loop_node *)(void *)link;
+        n->run(l, n);
+    }
+}
+
+/* Those that arrive while closers run get their turn too, a few times; then the rest of the loop
+ * gets its own. */
+static void run_inbox(struct weir_loop *l) {
+    run_nodes(l, weir__loop_inbox_take(l->inbox));
+    for (unsigned round = 0; round < 4 && !weir__base_fifo_empty(&l->closers); round++)
+        run_closers(l);
+    if (unlikely(!weir__base_fifo_empty(&l->closers)))
+        l->look_only = true;
+}
+
+/* As they stood: a task that asks for another go gets it in the next turn, when I/O has had its
+ * own. */
+static void run_tasks(struct weir_loop *l) {
+    struct weir__base_fifo_link *link = NULL, *last = l->tasks.last;
+    for (unsigned i = 0;
+         i < WEIR__LOOP_TASKS_MAX && !weir__base_fifo_empty(&l->tasks) && link != last; i++) {
+        link = weir__base_fifo_pop(&l->tasks);
+        struct weir__loop_node *n = (struct weir__loop_node *)(void *)link;
+        weir__loop_add(&l->counters.tasks, 1);
+        l->worked++;
+        n->run(l, n);
+    }
+}
+
+struct posted {
+    struct weir__loop_node node;
+    void (*fn)(struct weir_loop *l, void *user);
+    void *user;
+};
+
+static void posted_run(struct weir_loop *l, struct weir__loop_node *n) {
+    struct posted *p = container_of(n, struct posted, node);
+    p->fn(l, p->user);
+    weir__mem_raw_free(p);
+}
+
+static void posted_arrive(struct weir_loop *l, struct weir__loop_node *n) {
+    n->run = posted_run;
+    weir__loop_task(l, n);
+}
+
+int weir_loop_post(struct weir_loop *l, void (*fn)(struct weir_loop *l, void *user), void *user) {
+    struct posted *p = weir__mem_raw_new(sizeof *p);
+    if (!p)
+        return WEIR_ENOMEM;
+    p->node.run = posted_arrive;
+    p->fn = fn;
+    p->user = user;
+    int rc = weir__loop_inbox_push(l->inbox, &p->node);
+    if (rc < 0)
+        weir__mem_raw_free(p);
+    return rc;
+}
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+void weir__loop_member_add(struct weir_loop *l, struct weir__loop_member *m) {
+    weir__base_list_push_back(&l->members, &m->link);
+    l->late |= l->phase != WEIR__LOOP_RUNNING;
+}
+
+void weir__loop_member_remove(struct weir_loop *l, struct weir__loop_member *m) {
+    (void)l;
+    weir__base_list_remove(&m->link);
+}
+
+void weir__loop_bury(struct weir_loop *l, struct weir__loop_grave *g) {
+    weir__base_fifo_push(&l->graves, &g->link);
+}
+
+static void bury(struct weir_loop *l) {
+    struct weir__base_fifo_link *link;
+    while ((link = weir__base_fifo_pop(&l->graves))) {
+        struct weir__loop_grave *g = container_of(link, struct weir__loop_grave, link);
+        g->bury(g);
+    }
+}
+
+struct stopper {
+    struct weir__base_link link;
+    void (*fn)(struct weir_loop *l, void *user);
+    void *user;
+};
+
+int weir_loop_on_stop(struct weir_loop *l, void (*fn)(struct weir_loop *l, void *user),
+                      void *user) {
+    struct stopper *s = weir__mem_raw_new(sizeof *s);
+    if (!s)
+        return WEIR_ENOMEM;
+    s->fn = fn;
+    s->user = user;
+    weir__base_list_push_back(&l->stoppers, &s->link);
+    return 0;
+}
+
+static void run_stoppers(struct weir_loop *l) {
+    struct weir__base_link *link;
+    while ((link = weir__base_list_pop_front(&l->stoppers))) {
+        struct stopper *s = container_of(link, struct stopper, link);
+        s->fn(l, s->user);
+        weir__mem_raw_free(s);
+    }
+}
+
+static void drop_stoppers(struct weir_loop *l) {
+    struct weir__base_link *link;
+    while ((link = weir__base_list_pop_front(&l->stoppers)))
+        weir__mem_raw_free(container_of(link, struct stopper, link));
+}
+
+static void stop_members(struct weir_loop *l, bool abort) {
+    weir__base_list_each(link, &l->members) {
+        struct weir__loop_member *m = container_of(link, struct weir__loop_member, link);
+        m->stop(m, abort);
+    }
+}
+
+/* Whoever's post was not refused sees it run, so the inbox closes while the loop can still do what
+ * comes out of it. */
+static void end(struct weir_loop *l) {
+    if (!l->deaf) {
+        l->deaf = true;
+        run_nodes(l, weir__loop_inbox_close(l->inbox));
+        run_inbox(l);
+    }
+    if (weir__base_list_empty(&l->members) && weir__base_fifo_empty(&l->tasks))
+        l->phase = WEIR__LOOP_ENDED;
+}
+
+static void new_deadline(struct weir_loop *l, uint64_t stop) {
+    uint64_t until = l->now_ns + (stop - 1) * 1000000;
+    if (!l->stop_seen || until < l->drain_until_ns)
+        l->drain_until_ns = until;
+    l->stop_seen = stop;
+}
+
+/* RUNNING -> DRAINING -> ABORTING -> ENDED; each step at most once, ENDED as soon as no member is
+ * left. */
+static void advance_phase(struct weir_loop *l) {
+    uint64_t stop = atomic_load_explicit(&l->stop_ms, memory_order_relaxed);
+    if (likely(!stop))
+        return;
+    if (stop != l->stop_seen)
+        new_deadline(l, stop);
+    if (l->phase == WEIR__LOOP_RUNNING) {
+        l->phase = WEIR__LOOP_DRAINING;
+        run_stoppers(l);
+        stop_members(l, false);
+    }
+    if (l->phase == WEIR__LOOP_DRAINING && l->now_ns >= l->drain_until_ns) {
+        l->phase = WEIR__LOOP_ABORTING;
+        stop_members(l, true);
+    }
+    if (l->late) {
+        l->late = false;
+        stop_members(l, l->phase == WEIR__LOOP_ABORTING);
+    }
+    if (weir__base_list_empty(&l->members))
+        end(l); /* also while tasks are waiting: who posts without end would keep it from ending */
+}
+
+bool weir__loop_abandon(struct weir_loop *l) {
+    check(weir__loop_current == l);
+    l->phase = WEIR__LOOP_ABORTING;
+    do {
+        l->late = false;
+        run_stoppers(l);
+        stop_members(l, true);
+        while (dispatch(l, WEIR__LOOP_DISPATCH_MAX))
+            ;
+        run_tasks(l);
+        drain(l);
+        bury(l);
+        end(l);
+    } while (l->late || !weir__base_fifo_empty(&l->tasks));
+    return l->phase == WEIR__LOOP_ENDED;
+}
+
+/* --- the turn ----------------------------------------------------------------------------- */
+
+uint64_t weir__loop_deadline(const struct weir_loop *l) {
+    if (l->look_only || !weir__base_fifo_empty(&l->dirty) || !weir__base_fifo_empty(&l->tasks))
+        return 0;
+    uint64_t stop = atomic_load_explicit(&l->stop_ms, memory_order_relaxed);
+    if (unlikely(stop && l->phase == WEIR__LOOP_RUNNING))
+        return 0;
+    uint64_t next = weir__time_wheel_next(&l->wheel);
+    if (unlikely(l->phase == WEIR__LOOP_DRAINING && l->drain_until_ns < next))
+        next = l->drain_until_ns;
+    return next;
+}
+
+static void sample_cpu(struct weir_loop *l) {
+    if (l->now_ns - l->sampled_cpu_ns < 1000000)
+        return;
+    l->sampled_cpu_ns = l->now_ns;
+    if (l->env.cpu_now)
+        atomic_store_explicit(&l->counters.cpu_ns, l->env.cpu_now(), memory_order_relaxed);
+    struct weir__mem_stats m;
+    weir__mem_stats(l->mem, &m);
+    atomic_store_explicit(&l->counters.memory_live, m.live_bytes, memory_order_relaxed);
+    atomic_store_explicit(&l->counters.memory_chunks, m.chunk_bytes + m.huge_bytes,
+                          memory_order_relaxed);
+}
+
+static int turn_wait(struct weir_loop *l) {
+    uint64_t until = weir__loop_deadline(l);
+    if (until && !weir__loop_inbox_doze(l->inbox))
+        until = 0;
+    uint64_t before = l->now_ns;
+    l->look_only = false;
+    int slept = l->io->ops->wait(l->io, until);
+    weir__loop_inbox_awake(l->inbox);
+    l->now_ns = l->io->ops->now(l->io);
+    if (slept == 1) {
+        l->slept++;
+        weir__loop_add(&l->counters.sleeps, 1);
+        weir__loop_add(&l->counters.poll_ns, l->now_ns - before);
+    } else {
+        weir__loop_add(&l->counters.busy_ns, l->now_ns - before);
+    }
+    return slept;
+}
+
+static void turn_work(struct weir_loop *l) {
+    unsigned done = dispatch(l, WEIR__LOOP_DISPATCH_MAX);
+    drain(l);
+    run_timers(l);
+    run_inbox(l);
+    run_tasks(l);
+    drain(l);
+    if (l->io->ops->submit) {
+        l->io->ops->submit(l->io);
+        if (done < WEIR__LOOP_DISPATCH_MAX)
+            dispatch(l, WEIR__LOOP_DISPATCH_MAX - done);
+        drain(l);
+    }
+    advance_phase(l);
+    drain(l);
+    bury(l);
+}
+
+static void turn_account(struct weir_loop *l, uint64_t started) {
+    l->now_ns = l->io->ops->now(l->io);
+    uint64_t took = l->now_ns - started;
+    weir__loop_add(&l->counters.busy_ns, took);
+    weir__loop_add(&l->counters.turns, 1);
+    if (took > atomic_load_explicit(&l->counters.turn_max_ns, memory_order_relaxed))
+        atomic_store_explicit(&l->counters.turn_max_ns, took, memory_order_relaxed);
+    atomic_store_explicit(&l->counters.at_ns, l->now_ns, memory_order_relaxed);
+    sample_cpu(l);
+}
+
+int weir__loop_turn(struct weir_loop *l) {
+    check(weir__loop_current == l);
+    int slept = turn_wait(l);
+    if (slept < 0)
+        return slept;
+    uint64_t started = l->now_ns;
+    turn_work(l);
+    turn_account(l, started);
+    return l->phase != WEIR__LOOP_ENDED;
+}
+
+void weir__loop_settle(struct weir_loop *l) {
+    uint64_t before;
+    do {
+        before = l->worked;
+        l->look_only = true;
+        weir__loop_turn(l);
+    } while ((l->worked != before || weir__loop_deadline(l) == 0) && l->phase != WEIR__LOOP_ENDED);
+}
+
+/* --- public small things ------------------------------------------------------------------ */
+
+unsigned weir_loop_index(const struct weir_loop *l) {
+    return l->env.index;
+}
+
+uint64_t weir_loop_now(const struct weir_loop *l) {
+    return l->now_ns;
+}
+
+struct weir_mem *weir_loop_mem(struct weir_loop *l) {
+    return l->mem;
+}

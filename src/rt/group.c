@@ -1,0 +1,215 @@
+#include "io/epoll/epoll.h"
+#include "io/uring/uring.h"
+#include "mem/raw.h"
+#include "os/clock.h"
+#include "os/cpu.h"
+#include "os/error.h"
+#include "os/event.h"
+#include "os/sock.h"
+#include "rt/rt.h"
+#include "weir/loop.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { DRAIN_MS = 500 };
+
+struct transport {
+    const char *name;
+    bool uring, edge;
+};
+
+/* The rule of "auto": epoll, level-triggered. It is everywhere, and nothing measured here so far
+ * beats it in general. */
+static int transport_of(const struct weir_group_options *o, struct transport *out) {
+    const char *name = o->transport ? o->transport : "auto";
+    const char *trigger = o->trigger ? o->trigger : "lt";
+    out->edge = !strcmp(trigger, "et");
+    out->uring = !strcmp(name, "uring");
+    out->name = out->uring ? "uring" : out->edge ? "epoll-et" : "epoll-lt";
+    bool known = out->uring || !strcmp(name, "auto") || !strcmp(name, "epoll");
+    return known && (out->edge || !strcmp(trigger, "lt")) ? 0 : WEIR_EINVAL;
+}
+
+static int options_of(const struct weir_group_options *o, struct weir_group_options *out) {
+    *out = (struct weir_group_options){.size = sizeof *out};
+    if (!o)
+        return 0;
+    if (o->size < offsetof(struct weir_group_options, drain_ms) || o->size > sizeof *out)
+        return WEIR_EINVAL;
+    memcpy(out, o, o->size);
+    return out->loops <= WEIR__LOOP_LOOPS_MAX ? 0 : WEIR_EINVAL;
+}
+
+/* --- one loop -------------------------------------------------------------------------------- */
+
+void weir__rt_loop_fini(struct weir__rt_loop *r) {
+    struct weir_mem *before = weir__mem_enter(r->mem);
+    if (r->loop)
+        weir__loop_free(r->loop);
+    if (r->io)
+        r->io->ops->free(r->io);
+    r->loop = NULL;
+    r->io = NULL;
+    weir__mem_enter(before);
+}
+
+/* After its thread was joined. What is shared may outlive the pool; everything else is a leak. */
+static void pool_fini(struct weir__rt_loop *r) {
+    if (r->mem)
+        (void)count_if(weir__mem_pool_free(r->mem) != 0);
+    if (r->inbox)
+        weir__loop_inbox_put(r->inbox);
+    r->mem = NULL;
+    r->inbox = NULL;
+}
+
+static int door_init(struct weir__rt_loop *r, const struct transport *t, const char **why) {
+    struct weir__io_config c = {.mem = r->mem, .slots = &r->inbox->slots, .edge = t->edge};
+    struct weir_mem *before = weir__mem_enter(r->mem);
+    int rc = t->uring ? weir__uring_new(&c, &r->io, why) : weir__epoll_new(&c, &r->io, why);
+    weir__mem_enter(before);
+    if (rc < 0)
+        r->io = NULL;
+    return rc;
+}
+
+static int loop_init(struct weir__rt_loop *r, unsigned index, const struct transport *t,
+                     uint64_t memory_max, const char **why) {
+    char name[16];
+    snprintf(name, sizeof name, "weir-%u", index);
+    r->mem = weir__mem_pool_new(name);
+    r->inbox = weir__loop_inbox_get();
+    if (!r->mem || !r->inbox)
+        return WEIR_ENOMEM;
+    if (memory_max)
+        weir__mem_budget_set(r->mem, memory_max);
+    int rc = door_init(r, t, why);
+    if (rc < 0)
+        return rc;
+    struct weir__loop_env env = {
+        .io = r->io,
+        .mem = r->mem,
+        .inbox = r->inbox,
+        .cpu_now = weir__os_clock_thread_cpu,
+        .group = r->rt->group,
+        .index = index,
+    };
+    rc = weir__loop_new(&env, &r->loop);
+    if (rc < 0)
+        r->loop = NULL;
+    return rc;
+}
+
+/* --- all of them ----------------------------------------------------------------------------- */
+
+static void loops_fini(struct weir__rt *rt) {
+    for (unsigned i = 0; i < rt->n_loops; i++) {
+        weir__rt_loop_fini(&rt->loops[i]);
+        pool_fini(&rt->loops[i]);
+    }
+    rt->group->n_loops = 0;
+}
+
+static int loops_init(struct weir__rt *rt, const struct transport *t, uint64_t memory_max,
+                      const char **why) {
+    uint64_t each = memory_max ? memory_max / rt->n_loops + 1 : 0;
+    for (unsigned i = 0; i < rt->n_loops; i++) {
+        rt->loops[i].rt = rt;
+        int rc = loop_init(&rt->loops[i], i, t, each, why);
+        if (rc < 0) {
+            loops_fini(rt);
+            return rc;
+        }
+        rt->group->loops[i] = rt->loops[i].loop;
+    }
+    rt->group->n_loops = rt->n_loops;
+    rt->group->transport = t->name;
+    return 0;
+}
+
+/* All loops use the same door: when one of them cannot have io_uring, none has it. */
+static int loops_init_any(struct weir__rt *rt, struct transport t, uint64_t memory_max) {
+    const char *why = NULL;
+    int rc = loops_init(rt, &t, memory_max, &why);
+    if (rc >= 0 || !t.uring)
+        return rc;
+    char line[200];
+    rt->group->why = why ? why : weir_strerror(rc);
+    snprintf(line, sizeof line, "io_uring cannot be used (%s): epoll instead", rt->group->why);
+    weir__loop_group_log(rt->group, line);
+    t.uring = false;
+    t.name = t.edge ? "epoll-et" : "epoll-lt";
+    return loops_init(rt, &t, memory_max, &why);
+}
+
+static void choose_cpus(struct weir__rt *rt, bool pin) {
+    unsigned cpus[WEIR__OS_CPUS_MAX];
+    int n = pin ? weir__os_cpu_list(cpus, WEIR__OS_CPUS_MAX) : 0;
+    for (unsigned i = 0; i < rt->n_loops; i++)
+        rt->loops[i].cpu = n > 0 ? (int)cpus[i % (unsigned)n] : -1;
+}
+
+static int sync_init(struct weir__rt *rt) {
+    int rc = weir__os_mutex_init(&rt->mutex);
+    if (rc < 0)
+        return rc;
+    rc = weir__os_cond_init(&rt->changed);
+    if (rc >= 0) {
+        rc = weir__os_event_new();
+        if (rc >= 0) {
+            rt->bell = rc;
+            return 0;
+        }
+        weir__os_cond_fini(&rt->changed);
+    }
+    weir__os_mutex_fini(&rt->mutex);
+    return rc;
+}
+
+void weir__rt_free(struct weir__rt *rt) {
+    struct weir_group *g = rt->group;
+    for (unsigned i = 0; i < rt->n_loops; i++)
+        if (!rt->loops[i].stuck)
+            pool_fini(&rt->loops[i]);
+    weir__os_close(rt->bell);
+    weir__os_cond_fini(&rt->changed);
+    weir__os_mutex_fini(&rt->mutex);
+    weir__mem_raw_free(rt);
+    weir__loop_group_free(g);
+}
+
+int weir_group_new(const struct weir_group_options *options, struct weir_group **out) {
+    struct weir_group_options o;
+    struct transport t;
+    int rc = options_of(options, &o);
+    if (rc < 0 || (rc = transport_of(&o, &t)) < 0)
+        return rc;
+    unsigned n = o.loops ? o.loops : weir__os_cpu_count();
+    if (n > WEIR__LOOP_LOOPS_MAX)
+        n = WEIR__LOOP_LOOPS_MAX;
+    struct weir__rt *rt = weir__mem_raw_new(sizeof *rt + n * sizeof rt->loops[0]);
+    struct weir_group *g = weir__loop_group_new(&weir__rt_world, rt);
+    if (!rt || !g) {
+        rc = WEIR_ENOMEM;
+        goto none;
+    }
+    rt->group = g;
+    rt->n_loops = n;
+    rt->drain_ms = o.drain_ms ? o.drain_ms : DRAIN_MS;
+    rc = weir__os_error(sync_init(rt));
+    if (rc < 0)
+        goto none;
+    rc = loops_init_any(rt, t, o.memory_max);
+    if (rc < 0) {
+        weir__rt_free(rt);
+        return rc;
+    }
+    choose_cpus(rt, o.pin);
+    *out = g;
+    return 0;
+none:
+    if (g)
+        weir__loop_group_free(g);
+    weir__mem_raw_free(rt);
+    return rc;
+}

@@ -1,0 +1,59 @@
+/* The real world around a group of loops: one thread each, signals, the doors of this machine.
+ *
+ *   NEW --start--> RUNNING --every loop ended--> ENDED --join opens the gate--> each thread frees
+ * its loop and door --> joined
+ *    |
+ *    +--join--> every loop is abandoned on the joining thread
+ *
+ * A thread waits at the gate because others may wake any loop of the group until join, and a door
+ * is freed by the thread that started it. */
+#ifndef WEIR_RT_RT_H
+#define WEIR_RT_RT_H
+#include "io/io.h"
+#include "loop/group.h"
+#include "mem/pool.h"
+#include "os/thread.h"
+#include <stdatomic.h>
+
+struct weir__rt;
+
+struct weir__rt_loop { /* one loop and what it was born with */
+    /* Constant while threads run. */
+    struct weir__rt *rt;
+    struct weir_mem *mem;
+    struct weir__loop_inbox *inbox;
+    struct weir__io *io;
+    struct weir_loop *loop;
+    struct weir__os_thread thread;
+    bool threaded;
+    int cpu; /* pinned there; -1: anywhere */
+    /* Its thread; read after that has ended. */
+    bool stuck; /* the door kept something: nothing of this loop can be freed */
+};
+
+struct weir__rt {
+    struct weir_group *group;
+    uint32_t drain_ms;
+    bool started;
+    int bell; /* eventfd; rung by every loop that ends */
+    struct weir__os_mutex mutex;
+    struct weir__os_cond changed;
+    /* Under mutex. */
+    unsigned live; /* threads whose loop has not ended */
+    bool gate;
+    int error; /* the first one */
+    /* Constant. */
+    unsigned n_loops;
+    struct weir__rt_loop loops[];
+};
+
+/* group.c */
+/* Gives back everything of r that is still there. By the thread that started the door, or any when
+ * none did. */
+void weir__rt_loop_fini(struct weir__rt_loop *r);
+void weir__rt_free(struct weir__rt *rt);
+
+/* run.c */
+extern const struct weir__loop_world weir__rt_world;
+
+#endif

@@ -1,0 +1,23 @@
+#include "base/addr.h"
+#include "chan/chan.h"
+
+enum { CONNECT_MS = 10000 };
+
+int weir_connect(struct weir_loop *l, const struct weir_client_options *o,
+                 void (*fn)(struct weir_chan *ch, int status, void *user), void *user) {
+    struct weir__chan_plan *plan;
+    struct weir_addr to;
+    if (!o || o->size != sizeof *o || !o->address || !fn)
+        return WEIR_EINVAL;
+    if (l->phase != WEIR__LOOP_RUNNING)
+        return WEIR_ESTOPPED;
+    int rc = weir__base_addr_parse(o->address, &to, NULL);
+    if (rc < 0)
+        return rc;
+    rc = weir__chan_plan_new(l, o->stages, o->n_stages, &o->limits, &plan);
+    if (rc < 0)
+        return rc;
+    rc = weir__chan_connect(plan, &to, o->connect_ms ? o->connect_ms : CONNECT_MS, fn, user);
+    weir__chan_plan_release(plan); /* the channel holds its own reference */
+    return rc;
+}

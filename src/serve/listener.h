@@ -1,0 +1,72 @@
+/* A listener: one listening socket on one loop, and what it does when descriptors run out.
+ *
+ *   NEW --its loop runs--> OPEN <--50 ms-- WALL      accepting failed: descriptors or kernel memory
+ * are out |                      |  --EFDS...-->  | |                      | stop           | stop
+ *    |                      v                |
+ *    |                   EMPTYING            |       takes what the kernel has queued, turn by turn
+ *    |                      | a turn brought nothing, or 64 of them
+ *    |                      v                |
+ *    |                   CANCELLING          |
+ *    |                      | last           |
+ *    |                      v                |
+ *    |                   PARKED              |       takes what the door had already accepted
+ *    |                      | last           |
+ *    |                      v                v
+ *    +--stop, abort----> CLOSING --CLOSED--> CLOSED
+ *
+ * A queue is emptied because closing a listener resets everyone in it. */
+#ifndef WEIR_SERVE_LISTENER_H
+#define WEIR_SERVE_LISTENER_H
+#include "chan/chan.h"
+#include "loop/group.h"
+#include "loop/loop.h"
+
+enum weir__serve_state {
+    WEIR__SERVE_UNUSED, /* it was never opened */
+    WEIR__SERVE_NEW,
+    WEIR__SERVE_OPEN,
+    WEIR__SERVE_WALL,
+    WEIR__SERVE_EMPTYING,
+    WEIR__SERVE_CANCELLING,
+    WEIR__SERVE_PARKED,
+    WEIR__SERVE_CLOSING,
+    WEIR__SERVE_CLOSED,
+};
+
+enum {
+    WEIR__SERVE_RETRY_MS = 50,   /* from a free descriptor to the next accept, at most */
+    WEIR__SERVE_QUIET_MS = 1000, /* accepting so long without meeting the wall ends a burst */
+    WEIR__SERVE_EMPTY_TURNS = 64,
+};
+
+struct weir__serve_listener {
+    struct weir__loop_sink sink;
+    struct weir__loop_member member;
+    struct weir__loop_node arm, look;
+    struct weir_server *server;
+    struct weir_loop *loop;
+    struct weir__io_sock *sock;
+    struct weir__chan_plan *plan;
+    struct weir_timer retry;
+    enum weir__serve_state state;
+    unsigned turns, taken; /* EMPTYING: turns so far; accepted since the last look */
+};
+
+struct weir_server { /* lives as long as the group: nodes and sockets of its listeners point into it
+                      */
+    struct weir__loop_owned owned;
+    struct weir_group *group;
+    _Atomic uint64_t wall_ns; /* when any listener last met the wall; 0: never */
+    char address[WEIR__ADDR_TEXT_MAX];
+    unsigned n;
+    struct weir__serve_listener listeners[];
+};
+
+/* Opens the listener on l and has it armed once l runs; takes plan. What weir__io listen says. On
+ * l, or before it runs. */
+int weir__serve_listener_open(struct weir__serve_listener *s, struct weir_loop *l,
+                              struct weir__chan_plan *plan, const struct weir__io_listen *o);
+/* Closes at once, from any state. */
+void weir__serve_listener_close(struct weir__serve_listener *s);
+
+#endif
