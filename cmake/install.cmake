@@ -10,6 +10,9 @@ install(EXPORT weirTargets NAMESPACE weir:: DESTINATION ${WEIR_CMAKE_DIR})
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 if(TARGET weir)
   install(TARGETS weir RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  add_custom_target(man ALL COMMAND ${CMAKE_SOURCE_DIR}/tools/man_pages $<TARGET_FILE:weir> ${CMAKE_BINARY_DIR}/man
+    DEPENDS weir ${CMAKE_SOURCE_DIR}/tools/man_pages COMMENT "Man pages")
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 endif()
 
 configure_package_config_file(cmake/weirConfig.cmake.in weirConfig.cmake INSTALL_DESTINATION ${WEIR_CMAKE_DIR})

@@ -1,0 +1,152 @@
+#include "cli/serving.h"
+#include "cli/census.h"
+#include "weir/host.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { STAGES_MAX = 8 };
+
+const char *const serving_transports[] = {"auto", "epoll", "uring", NULL};
+const char *const serving_triggers[] = {"lt", "et", NULL};
+
+struct serving serving_defaults(const char *program, const char *listen) {
+    return (struct serving){
+        .program = program,
+        .listen = listen,
+        .transport = "auto",
+        .trigger = "lt",
+        .drain_ns = 500000000,
+        .high_bytes = 64 << 10,
+    };
+}
+
+/* --- the group ------------------------------------------------------------------------------- */
+
+/* A server that meets its descriptor limit below the hard one was only not told. */
+static void raise_files(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* Before the first line on stdout: who reads it may send SIGTERM at once. */
+static void hold_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN); /* stdout may be a pipe that nobody reads any more */
+}
+
+int serving_group(const struct serving *s, struct weir_group **out) {
+    struct weir_group_options o = {
+        .size = sizeof o,
+        .loops = (unsigned)s->loops,
+        .transport = s->transport,
+        .trigger = s->trigger,
+        .pin = s->pin,
+        .memory_max = s->memory_bytes,
+        .drain_ms = (uint32_t)(s->drain_ns / 1000000),
+    };
+    hold_signals();
+    raise_files();
+    int rc = weir_group_new(&o, out);
+    return rc < 0 ? cli_complain(s->program, "the loops cannot be made: %s", weir_strerror(rc)) : 0;
+}
+
+/* --- serving --------------------------------------------------------------------------------- */
+
+static int listen_failed(const struct serving *s, const struct weir_group *g, int rc) {
+    const char *why = weir_server_why(g);
+    if (rc == WEIR_EINUSE)
+        return cli_complain(
+            s->program,
+            "--listen: %s is in use; stop who listens there, take another address, or share it "
+            "with --join",
+            s->listen);
+    if (why[0])
+        return cli_complain(s->program, "--listen: %s", why);
+    return cli_complain(s->program, "--listen: %s cannot be used: %s", s->listen,
+                        weir_strerror(rc));
+}
+
+static int serve(const struct serving *s, struct weir_group *g, const struct weir_stage *stages,
+                 unsigned n_stages, struct weir_server **out) {
+    struct weir_server_options o = {
+        .size = sizeof o,
+        .address = s->listen,
+        .stages = stages,
+        .n_stages = n_stages,
+        .join = s->join,
+        .limits = {.high_bytes = (uint32_t)s->high_bytes,
+                   .idle_ms = (uint32_t)(s->idle_ns / 1000000),
+                   .drain_ms = (uint32_t)(s->drain_ns / 1000000)},
+    };
+    return weir_serve(g, &o, out);
+}
+
+static void announce(const struct weir_group *g, const struct weir_server *server,
+                     const char *handler) {
+    struct weir_host host = {.size = sizeof host};
+    const char *why;
+    const char *transport = weir_group_transport(g, &why);
+    printf("listening on %s\n", weir_server_address(server));
+    printf("transport %s%s%s%s, loops %u of ", transport, why ? " (" : "", why ? why : "",
+           why ? ")" : "", weir_group_loops(g));
+    if (weir_host_read(&host) < 0)
+        printf("an unknown number of usable CPUs");
+    else
+        printf("%u usable CPU%s", host.cpus, host.cpus == 1 ? "" : "s");
+    printf(", placement reuseport, handler %s\n", handler);
+    fflush(stdout);
+}
+
+static int run(const struct serving *s, struct weir_group *g, const struct weir_server *server,
+               const char *handler) {
+    int rc = weir_group_start(g);
+    if (rc < 0) {
+        weir_group_stop(g, 0);
+        weir_group_join(g);
+        return cli_complain(s->program, "the loops cannot be started: %s", weir_strerror(rc)) - 1;
+    }
+    announce(g, server, handler);
+    rc = weir_group_run(g);
+    return rc < 0 ? cli_complain(s->program, "a loop broke: %s", weir_strerror(rc)) - 1 : 0;
+}
+
+static int give_up(struct weir_group *g, struct census *c, int code) {
+    weir_group_stop(g, 0);
+    weir_group_join(g);
+    census_free(c);
+    return code;
+}
+
+int serving_run(const struct serving *s, struct weir_group *g, const struct weir_stage *stages,
+                unsigned n_stages, const char *handler) {
+    struct weir_stage line[STAGES_MAX];
+    struct weir_server *server;
+    struct census *c = s->stats ? census_new(g) : NULL;
+    unsigned n = 0;
+    if (s->stats && (!c || census_start(c) < 0))
+        return give_up(g, c, cli_complain(s->program, "no memory for --stats"));
+    if (c)
+        line[n++] = census_stage(c);
+    for (unsigned i = 0; i < n_stages && n < STAGES_MAX; i++)
+        line[n++] = stages[i];
+    int rc = serve(s, g, line, n, &server);
+    if (rc < 0) {
+        rc = listen_failed(s, g, rc);
+        return give_up(g, c, rc);
+    }
+    rc = run(s, g, server, handler);
+    if (c && census_write(c, s->stats) < 0)
+        rc = cli_complain(s->program, "--stats: %s: %s", s->stats, strerror(errno)) - 1;
+    census_free(c);
+    return rc;
+}

@@ -1,0 +1,17 @@
+/* The service digest: d(0) = 32 zero bytes, d(i) = SHA-256(d(i-1) followed by the payload); the
+ * last one is the answer. Each round starts from the one before, so that the work cannot be done
+ * once and reused. */
+#ifndef APPS_LINKD_DIGEST_H
+#define APPS_LINKD_DIGEST_H
+#include "weir/linkd.h"
+
+struct digest;
+
+/* One hash state per loop of g, before g starts. NULL: no memory, or OpenSSL has no SHA-256. */
+struct digest *digest_new(struct weir_group *g, unsigned rounds);
+void digest_free(struct digest *d);
+
+/* user: a struct digest. */
+extern const struct weir_linkd_service digest_service;
+
+#endif

@@ -1,0 +1,21 @@
+/* Facts about this machine, each with a verdict and a reason. */
+#ifndef APPS_PROBE_FACTS_H
+#define APPS_PROBE_FACTS_H
+
+enum fact_verdict { FACT_FINE, FACT_SMALL, FACT_MISSING, FACT_UNKNOWN };
+
+struct fact {
+    const char *name; /* "files.now" */
+    char value[160];
+    enum fact_verdict verdict;
+    char note[240]; /* why it matters, or what to do */
+};
+
+enum { FACTS_MAX = 16 };
+
+/* Fills facts; how many. */
+unsigned facts_read(struct fact facts[FACTS_MAX]);
+/* "fine", "too small", "missing", "unknown". */
+const char *fact_verdict_text(enum fact_verdict v);
+
+#endif

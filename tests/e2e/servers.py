@@ -1,0 +1,147 @@
+"""Starts the programs and talks to them with plain sockets."""
+
+import contextlib
+import json
+import os
+import re
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+BIN = os.environ.get("WEIR_BIN", "build/release/bin/weir")
+SLOW = 10.0  # no answer for so long is a failure, whatever the machine does
+
+
+def run(*arguments, **options):
+    """A command that ends by itself."""
+    return subprocess.run(
+        [BIN, *arguments], capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+class Server:
+    """A running `weir echo` or `weir linkd`; its address comes from its first line."""
+
+    def __init__(self, *arguments, files=None):
+        def limit():
+            if files:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+        if "--listen" not in arguments:
+            arguments += ("--listen", "127.0.0.1:0")
+        self.process = subprocess.Popen(
+            [BIN, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=limit,
+        )
+        self.listening = self.process.stdout.readline().rstrip("\n")
+        self.start_line = self.process.stdout.readline().rstrip("\n")
+        found = re.fullmatch(r"listening on (.+):(\d+)", self.listening)
+        if not found:
+            self.process.kill()
+            raise AssertionError(f"{self.listening!r}: {self.process.stderr.read()}")
+        self.host, self.port = found.group(1), int(found.group(2))
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def connect(self):
+        return socket.create_connection((self.host, self.port), SLOW)
+
+    def stop(self, how=signal.SIGTERM):
+        """(exit code, seconds, rest of stdout, stderr)."""
+        start = time.monotonic()
+        self.process.send_signal(how)
+        self.process.wait(SLOW)
+        took = time.monotonic() - start
+        out, err = self.process.communicate()
+        return self.process.returncode, took, out, err
+
+    def stats(self):
+        """Stops a server that was started with --stats -."""
+        code, _, out, err = self.stop()
+        assert code == 0, err
+        return json.loads(out)
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def serving(*arguments, **options):
+    s = Server(*arguments, **options)
+    try:
+        yield s
+    finally:
+        if s.process.poll() is None:
+            s.process.kill()
+        s.process.communicate()
+
+
+def receive(sock, n):
+    """Exactly n bytes."""
+    got = bytearray()
+    while len(got) < n:
+        part = sock.recv(n - len(got))
+        if not part:
+            raise AssertionError(f"the peer closed after {len(got)} of {n} bytes")
+        got += part
+    return bytes(got)
+
+
+def readable(sock, seconds):
+    return bool(select.select([sock], [], [], seconds)[0])
+
+
+def writable(sock, seconds):
+    return bool(select.select([], [sock], [], seconds)[1])
+
+
+def which_readable(socks, seconds):
+    return select.select(socks, [], [], seconds)[0]
+
+
+def listeners(port):
+    """Inodes of the sockets that listen on a port of 127.0.0.1."""
+    found = []
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        for line in f.readlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].split(":")[1], 16) == port:
+                found.append(int(fields[9]))
+    return found
+
+
+def socket_inodes(pid):
+    """Inodes of the sockets that a process holds."""
+    found = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            name = os.readlink(f"/proc/{pid}/fd/{fd}")
+            if name.startswith("socket:["):
+                found.add(int(name[8:-1]))
+    return found
+
+
+REQUEST, RESPONSE, ERROR, PING, PONG = 1, 2, 3, 4, 5
+HEAD = struct.Struct(">HBBHHQI")
+
+
+def frame(kind, number, payload=b"", service=0, flags=0, magic=0x4C4B, version=1):
+    return HEAD.pack(magic, version, kind, flags, service, number, len(payload)) + payload
+
+
+def receive_frame(sock):
+    """(type, id, payload)."""
+    magic, version, kind, _, _, number, length = HEAD.unpack(receive(sock, HEAD.size))
+    assert (magic, version) == (0x4C4B, 1)
+    return kind, number, receive(sock, length)

@@ -1,0 +1,102 @@
+"""Bad usage: exit code 2 and one clear line; help and version."""
+
+import json
+import resource
+
+import pytest
+
+from servers import run
+
+BAD = [
+    ([], "which command"),
+    (["ecko"], 'did you mean "echo"'),
+    (["qwertzuiop"], "weir --help"),
+    (["help", "lnkd"], 'did you mean "linkd"'),
+    (["echo", "--lops", "2"], "did you mean --loops"),
+    (["echo", "--qwertzuiop"], "weir echo --help"),
+    (["echo", "-z"], "no option -z"),
+    (["echo", "--loops"], "--loops needs a value"),
+    (["echo", "--loops", "many"], '--loops: "many" is not a number'),
+    (["echo", "--loops", "-1"], '--loops: "-1" is not a number'),
+    (["echo", "--loops", "1.5"], '--loops: "1.5" is not a number'),
+    (["echo", "--loops", "99999999999999999999"], "is not a number"),
+    (["echo", "--loops", "300"], "--loops: \"300\" is outside 0 to 256"),
+    (["echo", "--pin=yes"], "--pin takes no value"),
+    (["echo", "--drain", "5"], '--drain: "5" is not a duration'),
+    (["echo", "--drain", "5 s"], "is not a duration"),
+    (["echo", "--high", "8q"], '--high: "8q" is not a number of bytes'),
+    (["echo", "--high", "1"], "--high: \"1\" is outside 1k to 1G"),
+    (["echo", "--transport", "epol"], "did you mean epoll"),
+    (["echo", "--trigger", "x"], "none of lt|et"),
+    (["echo", "extra"], '"extra" is one argument too many'),
+    (["echo", "--listen", "nonsense"], "--listen"),
+    (["echo", "--listen", "127.0.0.1:99999"], "port"),
+    (["echo", "--listen", "192.0.2.1:0"], "--listen"),
+    (["linkd", "--handler", "digets"], "did you mean digest"),
+    (["linkd", "--digest-rounds", "0"], "--digest-rounds"),
+    (["linkd", "--max-frame", "32M"], "outside 64 to 16M"),
+    (["probe", "--jsno"], "did you mean --json"),
+    (["demo", "--blocks", "1"], "outside 2 to"),
+    (["version", "--jason"], "did you mean --json"),
+]
+
+
+@pytest.mark.parametrize("arguments, says", BAD, ids=[" ".join(b[0]) or "nothing" for b in BAD])
+def test_bad_usage_is_one_line_and_exit_2(arguments, says):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("weir")
+
+
+COMMANDS = ["echo", "linkd", "load", "probe", "demo", "version"]
+
+
+def test_help_lists_every_command():
+    done = run("--help")
+    assert done.returncode == 0 and done.stderr == ""
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.stdout
+    assert run("help").stdout == run("-h").stdout == done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help_with_examples(command):
+    done = run("help", command)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.startswith(f"usage: weir {command}")
+    assert "\nExamples:\n  weir " in done.stdout
+    assert run(command, "--help").stdout == done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 140
+
+
+def test_version():
+    text, data = run("version"), json.loads(run("version", "--json").stdout)
+    assert text.returncode == 0 and text.stdout.startswith("weir " + data["version"])
+    assert data["schema"] == "weir.version/1"
+    assert {"compiler", "flags", "checked", "machine"} <= data.keys()
+    assert run("--version").stdout == text.stdout
+
+
+def test_probe():
+    data = json.loads(run("probe", "--json").stdout)
+    assert data["schema"] == "weir.probe/1"
+    facts = {fact["name"]: fact for fact in data["facts"]}
+    assert {"kernel", "cpus", "files", "somaxconn", "ports", "epoll-lt", "uring"} <= facts.keys()
+    assert facts["epoll-lt"]["verdict"] == "fine"
+    with open("/proc/sys/net/core/somaxconn", encoding="ascii") as f:
+        assert facts["somaxconn"]["value"] == f.read().strip()
+    text = run("probe")
+    assert text.returncode == 0 and text.stderr == ""
+    assert len(text.stdout.splitlines()) == len(facts)
+
+
+def test_probe_says_what_is_too_small():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    done = run("probe", "--json", preexec_fn=limit)
+    facts = {fact["name"]: fact for fact in json.loads(done.stdout)["facts"]}
+    assert facts["files"]["verdict"] == "too small" and facts["files"]["value"].startswith("64 now")
