@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Server CPU per request, Weir and its peers, as ratios inside one interleaved run.
+
+bench/README.md says why it is done this way and how to read the table.
+Exit code: 0 no claim missed, 1 a claim missed, 2 usage, 3 nothing could be judged.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import cases
+import harness
+import instructions
+from stats import median_interval, paired_ratios
+
+SLICES_MIN = 30
+BUSY_PCT = 95.0
+TWIN_STRAY_MAX = 0.03
+COST = "server_cpu_us"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("group", nargs="?", default="all",
+                        choices=[*sorted(cases.GROUPS), "instructions"],
+                        help="which cases; `instructions` runs instructions.py with what follows")
+    parser.add_argument("--case", action="append", help="only this case (may be repeated)")
+    parser.add_argument("--servers", help="comma list; default: all that are built")
+    parser.add_argument("--slices", type=int, default=SLICES_MIN, help="per case and server")
+    parser.add_argument("--seconds", type=float, default=0.25, help="length of a slice")
+    parser.add_argument("--warm-ms", type=float, default=50)
+    parser.add_argument("--foreign-max", type=float, default=12.0,
+                        help="percent of a CPU that others may use before a slice is done again")
+    parser.add_argument("--seed", type=int, help="of the order; default: from the clock")
+    parser.add_argument("--bin", type=Path, default=harness.ROOT / "build/release/bin")
+    parser.add_argument("--out", type=Path, default=harness.ROOT / "build/bench")
+    parser.add_argument("--name", help="of the result files; default: the group")
+    options = parser.parse_args()
+    known = [case.name for case in cases.GROUPS[options.group]]
+    for name in options.case or []:
+        if name not in known:
+            parser.error(f"no case {name} in {options.group}: {', '.join(known)}")
+    options.names = options.servers.split(",") if options.servers else list(cases.SERVERS)
+    for name in options.names:
+        if name not in cases.SERVERS:
+            parser.error(f"no server {name}: {', '.join(cases.SERVERS)}")
+    for name in (cases.TWIN, cases.BASE):  # every table has its baseline and its noise
+        if name not in options.names:
+            options.names.insert(0, name)
+    if options.slices < 1 or options.seconds <= 0:
+        parser.error("--slices and --seconds must be positive")
+    return options
+
+
+def measure(case, servers, client, options, order):
+    """One list entry per slice: {server name: what the client reported}.
+
+    Goes on until as many slices as asked for are complete, or twice as many were begun.
+    """
+    slices, complete = [], 0
+    while complete < options.slices and len(slices) < 2 * options.slices:
+        names = list(servers)
+        order.shuffle(names)
+        one = {}
+        for name in names:
+            got = client.run_quiet(servers[name], case, options.foreign_max,
+                                   seconds=options.seconds, warm_ms=options.warm_ms)
+            if got:
+                one[name] = got
+        slices.append(one)
+        complete += len(one) == len(servers)
+    return slices
+
+
+def median_of(slices, name, key):
+    values = [one[name][key] for one in slices if name in one]
+    return statistics.median(values) if values else None
+
+
+def row(slices, name):
+    """One line of the table, or None when the server never had a quiet slice with its base."""
+    ratios = paired_ratios(slices, name, cases.BASE, COST)
+    if not ratios:
+        return None
+    busy = median_of(slices, name, "server_busy_pct")
+    client = median_of(slices, name, "client_busy_pct")
+    return {
+        "server": name,
+        "ratio": vars(median_interval(ratios)),
+        "rate_ratio": statistics.median(paired_ratios(slices, name, cases.BASE, "rate")),
+        "server_busy_pct": busy,
+        "client_busy_pct": client,
+        # A client that never left its CPU was spinning; a saturated server needs no such proof.
+        "judged": len(ratios) >= SLICES_MIN and max(busy, client) >= BUSY_PCT,
+        "cost_us": median_of(slices, name, COST),
+    }
+
+
+def goal_of(claim, slices):
+    """The claim's goal as a number, or None when it has none or cannot be worked out here."""
+    if not claim.goal_server:
+        return claim.goal
+    like = paired_ratios(slices, claim.goal_server, claim.goal_base, COST)
+    return statistics.median(like) + cases.GOAL_SLACK if like else None
+
+
+def judge(claim, slices, rows):
+    """The claim's verdict in this case: held, missed, or why it cannot be said."""
+    if claim.server not in rows or claim.base not in rows:
+        return None
+    ratios = paired_ratios(slices, claim.server, claim.base, COST)
+    if not ratios:
+        return None
+    ratio = median_interval(ratios)
+    value = ratio.median if claim.by == "median" else ratio.high
+    if not (rows[claim.server]["judged"] and rows[claim.base]["judged"]):
+        verdict = "not judged"
+    elif abs(rows[cases.TWIN]["ratio"]["median"] - 1) > TWIN_STRAY_MAX:
+        verdict = "not judged (twin strays)"
+    else:
+        verdict = "held" if value <= claim.limit else "missed"
+    goal = goal_of(claim, slices)
+    return {**vars(claim), "goal": goal, "ratio": vars(ratio), "value": value, "verdict": verdict,
+            "goal_reached": goal is not None and value <= goal}
+
+
+def report_case(case, rows, claims):
+    print(f"\n{case.name}: {case.work} of {case.size} B, {case.connections} connections; "
+          f"server CPU per request / {cases.BASE}")
+    covered = f"{min(one['ratio']['coverage'] for one in rows.values()):.0%} interval"
+    print(f"  {'server':<14}{'ratio':>7}  {covered:<17}{'rate':>6}{'slices':>8}"
+          f"{'busy s/c %':>12}  {'':<10}{'us here':>8}")
+    for one in rows.values():
+        ratio = one["ratio"]
+        busy = f"{one['server_busy_pct']:.0f}/{one['client_busy_pct']:.0f}"
+        print(f"  {one['server']:<14}{ratio['median']:>7.3f}  "
+              f"{ratio['low']:.3f} .. {ratio['high']:.3f}   {one['rate_ratio']:>6.2f}"
+              f"{ratio['count']:>8}{busy:>12}  {'judged' if one['judged'] else 'reported':<10}"
+              f"{one['cost_us']:>8.2f}")
+    for claim in claims:
+        ratio = claim["ratio"]
+        print(f"  claim: {claim['server']} <= {claim['limit']:.2f} x {claim['base']} "
+              f"({claim['by']}): {claim['value']:.3f} "
+              f"in {ratio['low']:.3f} .. {ratio['high']:.3f}: "
+              f"{claim['verdict']}{', goal reached' if claim['goal_reached'] else ''}")
+
+
+def run_case(case, names, client, options, order):
+    """Measures one case with all its servers up at once; returns its part of the result."""
+    found, absent = cases.commands(names, case.work, options.bin)
+    with harness.servers_started(found, harness.cpus()[0]) as (servers, failed):
+        absent += failed
+        if cases.BASE not in servers:
+            raise harness.HarnessError("; ".join(absent))
+        slices = measure(case, servers, client, options, order)
+    rows = {name: got for name in servers if (got := row(slices, name))}
+    claims = [got for claim in cases.CLAIMS if (got := judge(claim, slices, rows))]
+    lost = sum(len(servers) - len(one) for one in slices)
+    report_case(case, rows, claims)
+    for line in absent:
+        print(f"  left out: {line}")
+    if lost:
+        print(f"  {lost} measurements dropped: others used more than {options.foreign_max:.0f} % "
+              "of a CPU, four times in a row")
+    return {**vars(case), "rows": list(rows.values()), "claims": claims, "absent": absent,
+            "dropped": lost, "slices": slices}
+
+
+def run_twins(case, client, options, order):
+    """The A/A pair, alone and first: what this machine makes of no difference at all."""
+    print(f"A/A first: {cases.BASE} against a second process of itself")
+    result = run_case(case, [cases.BASE, cases.TWIN], client, options, order)
+    twin = [one for one in result["rows"] if one["server"] == cases.TWIN]
+    stray = abs(twin[0]["ratio"]["median"] - 1) if twin else None
+    if stray is None or stray > TWIN_STRAY_MAX:
+        print(f"  WARNING: the twin strays by more than {TWIN_STRAY_MAX:.0%}: this machine is too "
+              "restless to claim anything now")
+    return result
+
+
+def measured_cases(wanted, client, options, order):
+    """Long connections first; the short ones together, with TIME_WAIT off for just that long."""
+    results = []
+    for case in (one for one in wanted if one.mode != "short"):
+        results.append(run_case(case, options.names, client, options, order))
+    short = [one for one in wanted if one.mode == "short"]
+    if not short:
+        return results
+    with harness.no_time_wait() as allowed:
+        if not allowed:
+            print(f"\nshort connections skipped: {harness.TW_BUCKETS} may not be written, and "
+                  "TIME_WAIT would use up the ports")
+            return results
+        for case in short:
+            results.append(run_case(case, options.names, client, options, order))
+    return results
+
+
+def save(options, seed, twins, results):
+    programs, _ = cases.commands(cases.SERVERS, "echo", options.bin)
+    document = {
+        "schema": "weir.bench/1",
+        "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": harness.machine(),
+        "programs": {name: harness.version_of(line[0]) for name, line in programs.items()},
+        "method": {"slices": options.slices, "seconds": options.seconds, "seed": seed,
+                   "warm_ms": options.warm_ms, "foreign_max_pct": options.foreign_max},
+        "aa": twins,
+        "cases": results,
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"{options.name or options.group}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"\nwritten: {path}")
+
+
+def main():
+    if sys.argv[1:2] == ["instructions"]:
+        del sys.argv[1]
+        return instructions.main()
+    options = arguments()
+    harness.exit_on_signals()
+    harness.raise_file_limit()
+    seed = options.seed if options.seed is not None else time.time_ns() % 2**32
+    order = random.Random(seed)
+    client = harness.Client(options.bin / "peers/spin_client", *harness.cpus())
+    wanted = [one for one in cases.GROUPS[options.group]
+              if not options.case or one.name in options.case]
+    first = next((one for one in wanted if one.mode != "short"), cases.ECHO[1])
+    if options.slices < SLICES_MIN:
+        print(f"{options.slices} slices: too few to judge by (the method needs {SLICES_MIN})")
+    twins = run_twins(first, client, options, order)
+    results = measured_cases(wanted, client, options, order)
+    save(options, seed, twins, results)
+    verdicts = [claim["verdict"] for one in results for claim in one["claims"]]
+    if "missed" in verdicts:
+        return 1
+    judged = any(one["judged"] for result in results for one in result["rows"])
+    return 0 if judged else 3
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except harness.HarnessError as why:
+        print(f"bench: {why}", file=sys.stderr)
+        sys.exit(3)
+    except KeyboardInterrupt:
+        sys.exit(130)
