@@ -4,20 +4,15 @@
 
 enum { DIGEST_BYTES = 32 };
 
-struct hasher { /* of one loop, found by the loop's pool */
-    const struct weir_mem *mem;
-    EVP_MD_CTX *state;
-};
-
 struct digest {
     EVP_MD *sha256; /* fetched once: a lookup per call costs more than a small payload */
     unsigned rounds, n_loops;
-    struct hasher loops[];
+    EVP_MD_CTX *states[]; /* one per loop, by its index */
 };
 
 void digest_free(struct digest *d) {
     for (unsigned i = 0; d && i < d->n_loops; i++)
-        EVP_MD_CTX_free(d->loops[i].state);
+        EVP_MD_CTX_free(d->states[i]);
     if (d)
         EVP_MD_free(d->sha256);
     free(d);
@@ -25,7 +20,7 @@ void digest_free(struct digest *d) {
 
 struct digest *digest_new(struct weir_group *g, unsigned rounds) {
     unsigned n = weir_group_loops(g);
-    struct digest *d = calloc(1, sizeof *d + n * sizeof d->loops[0]);
+    struct digest *d = calloc(1, sizeof *d + n * sizeof(EVP_MD_CTX *));
     if (!d)
         return NULL;
     d->rounds = rounds;
@@ -33,20 +28,12 @@ struct digest *digest_new(struct weir_group *g, unsigned rounds) {
     d->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
     bool whole = d->sha256 != NULL;
     for (unsigned i = 0; i < n && whole; i++) {
-        d->loops[i].mem = weir_loop_mem(weir_group_loop(g, i));
-        d->loops[i].state = EVP_MD_CTX_new();
-        whole = d->loops[i].state && EVP_DigestInit_ex2(d->loops[i].state, d->sha256, NULL) == 1;
+        d->states[i] = EVP_MD_CTX_new();
+        whole = d->states[i] && EVP_DigestInit_ex2(d->states[i], d->sha256, NULL) == 1;
     }
     if (whole)
         return d;
     digest_free(d);
-    return NULL;
-}
-
-static EVP_MD_CTX *state_of(const struct digest *d, const struct weir_mem *m) {
-    for (unsigned i = 0; i < d->n_loops; i++)
-        if (d->loops[i].mem == m)
-            return d->loops[i].state;
     return NULL;
 }
 
@@ -63,11 +50,11 @@ static bool round_of(EVP_MD_CTX *h, const EVP_MD *sha256, const struct weir_chai
 static int digest_call(struct weir_linkd_call *x, void *user) {
     const struct digest *d = user;
     struct weir_mem *m = weir_linkd_mem(x);
-    EVP_MD_CTX *h = state_of(d, m);
+    EVP_MD_CTX *h = d->states[weir_loop_index(weir_linkd_loop(x))];
     struct weir_chain answer = {0};
     uint8_t digest[DIGEST_BYTES] = {0};
     for (unsigned i = 0; i < d->rounds; i++)
-        if (!h || !round_of(h, d->sha256, weir_linkd_payload(x), digest))
+        if (!round_of(h, d->sha256, weir_linkd_payload(x), digest))
             return WEIR_EBUG;
     int rc = weir_chain_write(m, &answer, digest, sizeof digest);
     if (rc >= 0)

@@ -196,6 +196,7 @@ struct weir_chain *weir_linkd_payload(struct weir_linkd_call *x);
 /* The state_size bytes of a server's call; NULL on a client's or where state_size is 0. */
 void *weir_linkd_state(struct weir_linkd_call *x);
 struct weir_mem *weir_linkd_mem(const struct weir_linkd_call *x);
+struct weir_loop *weir_linkd_loop(const struct weir_linkd_call *x);
 struct weir_linkd_ref weir_linkd_call_ref(const struct weir_linkd_call *x);
 /* The call behind r on loop l, or NULL once it is over. Loop. */
 struct weir_linkd_call *weir_linkd_find(struct weir_loop *l, struct weir_linkd_ref r);

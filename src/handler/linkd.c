@@ -9,6 +9,7 @@ enum { OUT_MAX = 64 * 1024 }; /* answers collected before they are handed on: on
 struct conn {
     struct weir_ctx *ctx;
     struct weir_timer timer;
+    uint64_t staged;     /* what the channel was told of s.staged */
     uint64_t armed_ns;   /* what the timer waits for; 0: nothing */
     const char *service; /* whose account this is */
     struct weir__loop_handler *account;
@@ -54,6 +55,14 @@ static void watch_calls(struct conn *n) {
         weir_ctx_unhold(n->ctx);
 }
 
+/* The channel shows what the streams of its calls hold. */
+static void watch_staged(struct conn *n) {
+    if (likely(n->s.staged == n->staged))
+        return;
+    weir_ctx_stage(n->ctx, (int64_t)(n->s.staged - n->staged));
+    n->staged = n->s.staged;
+}
+
 /* Frames go to the channel, the rest of the state follows. < 0: the connection must end with this.
  */
 static int settle(struct conn *n) {
@@ -62,6 +71,7 @@ static int settle(struct conn *n) {
         weir_ctx_ready(n->ctx);
     watch_deadline(n);
     watch_calls(n);
+    watch_staged(n);
     return unlikely(rc < 0) ? rc : n->s.why;
 }
 
@@ -231,6 +241,10 @@ const struct weir_handler weir_linkd_client_handler = {
     .event = client_event,
     .close = client_close,
 };
+
+struct weir_loop *weir_linkd_loop(const struct weir_linkd_call *x) {
+    return weir_ctx_loop(conn_of(x->s)->ctx);
+}
 
 struct weir_linkd_client *weir_linkd_client_of(struct weir_chan *ch) {
     struct weir_ctx *c = weir_chan_ctx(ch, &weir_linkd_client_handler);

@@ -61,17 +61,9 @@ static void later_due(struct weir_timer *t) {
     (void)weir_linkd_answer(l->call, weir_linkd_payload(l->call));
 }
 
-/* A call names its pool, not its loop: the group knows whose it is. */
-static struct weir_loop *loop_of(const struct weir_linkd_call *x) {
-    unsigned i = 0;
-    while (weir_loop_mem(weir_group_loop(wire.group, i)) != weir_linkd_mem(x))
-        i++;
-    return weir_group_loop(wire.group, i);
-}
-
 static int later_call(struct weir_linkd_call *x, void *user) {
     struct later *l = weir_linkd_state(x);
-    struct weir_loop *loop = loop_of(x);
+    struct weir_loop *loop = weir_linkd_loop(x);
     uint64_t ms = 0;
     (void)user;
     counted();

@@ -95,7 +95,7 @@ static int answer_whole(struct weir_linkd_call *x, struct weir_chain *c) {
 
 static int answer_stream(struct weir_linkd_call *x, struct weir_chain *c) {
     weir__linkd_enter(x->s);
-    weir_chain_append(&x->staged, c);
+    weir__linkd_stage(x, c);
     x->flags |= WEIR__LINKD_SEND_END;
     weir__linkd_want_send(x);
     weir__linkd_leave(x->s);
@@ -137,7 +137,7 @@ int64_t weir_linkd_write(struct weir_linkd_call *x, struct weir_chain *c) {
     if (x->flags & (WEIR__LINKD_OVER | WEIR__LINKD_SEND_END))
         return WEIR_EGONE;
     weir__linkd_enter(s);
-    weir_chain_append(&x->staged, c);
+    weir__linkd_stage(x, c);
     weir__linkd_want_send(x);
     int64_t room = (int64_t)s->stage_max - (int64_t)x->staged.bytes;
     if (room <= 0) {

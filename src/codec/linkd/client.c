@@ -161,10 +161,14 @@ void weir__linkd_client_frame(struct weir__linkd_session *s, const struct weir__
 static int stage(struct weir_linkd_call *x, uint32_t deadline_ms, struct weir_chain *payload) {
     uint8_t ms[4];
     weir__base_put_be32(ms, deadline_ms);
-    int rc = deadline_ms ? weir_chain_write(x->s->m, &x->staged, ms, sizeof ms) : 0;
-    if (rc >= 0 && payload)
-        weir_chain_append(&x->staged, payload);
-    return rc;
+    struct weir_chain first = {0};
+    int rc = deadline_ms ? weir_chain_write(x->s->m, &first, ms, sizeof ms) : 0;
+    if (rc < 0)
+        return rc;
+    weir__linkd_stage(x, &first);
+    if (payload)
+        weir__linkd_stage(x, payload);
+    return 0;
 }
 
 static int first_send(struct weir_linkd_call *x, const struct weir_linkd_request *o,

@@ -82,7 +82,7 @@ WEIR_INLINE void finish(struct weir__linkd_session *s, struct weir_linkd_call *x
         weir_chain_fini(&x->in);
     if (likely(keep(s, x)))
         return;
-    weir_chain_fini(&x->staged);
+    weir__linkd_unstage(x);
     weir_mem_free(x);
 }
 

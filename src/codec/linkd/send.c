@@ -96,6 +96,7 @@ static int frame(struct weir_linkd_call *x, uint64_t n, bool last) {
         x->staged = piece;
         return rc;
     }
+    s->staged -= n;
     weir_chain_append(&s->out, &piece);
     return 0;
 }

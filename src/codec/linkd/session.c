@@ -49,7 +49,7 @@ void weir__linkd_end(struct weir_linkd_call *x, int why) {
     s->open--;
     if (weir__base_linked(&x->link))
         weir__base_list_remove(&x->link);
-    weir_chain_fini(&x->staged);
+    weir__linkd_unstage(x);
     if (s->server && !(x->flags & WEIR__LINKD_RECV_DONE) && !s->ending)
         x->flags |= WEIR__LINKD_DRAIN; /* the id stays taken until the peer has finished it */
     else if (!(x->flags & WEIR__LINKD_DIRECT))

@@ -98,6 +98,7 @@ struct weir__linkd_session {
     bool quiet;      /* inside read, pull or expire: the host looks by itself afterwards */
     bool goaway_out, goaway_in, ending;
     struct weir__base_list sending, finished, draining;
+    uint64_t staged; /* bytes in all calls' staged */
     uint64_t held;        /* bytes in all calls' in */
     uint64_t deadline_ns; /* no call is due before this; UINT64_MAX: none */
     uint64_t serial;
@@ -176,6 +177,16 @@ static inline void weir__linkd_leave(struct weir__linkd_session *s) {
 void weir__linkd_end(struct weir_linkd_call *x, int why);
 /* Remembers that the connection must end. */
 void weir__linkd_die(struct weir__linkd_session *s, int why);
+/* Written, to be framed later. Takes c. */
+static inline void weir__linkd_stage(struct weir_linkd_call *x, struct weir_chain *c) {
+    x->s->staged += c->bytes;
+    weir_chain_append(&x->staged, c);
+}
+/* What was staged is dropped. */
+static inline void weir__linkd_unstage(struct weir_linkd_call *x) {
+    x->s->staged -= x->staged.bytes;
+    weir_chain_fini(&x->staged);
+}
 void weir__linkd_due(struct weir_linkd_call *x, uint32_t ms);
 
 /* Frames straight into out. ENOMEM. */

@@ -297,7 +297,7 @@ static int frail_life(void) {
     struct weir_stage line[] = {{&frail, NULL}, {&emb_four, NULL}, {&emb_echo, NULL}};
     struct weir_limits limits = {.batch_bytes = 7, .high_bytes = 4000, .linger_ms = 5};
     struct weir_embedded *e;
-    static char big[9001];
+    static char big[403];
     int rc = weir_embedded_new(line, 3, &limits, &e);
     if (rc < 0)
         return rc;

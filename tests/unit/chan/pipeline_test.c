@@ -237,9 +237,25 @@ static const struct weir_handler probe = {.name = "probe",
 
 /* In front of the probe, behind it, and what an action puts in. Behind it: keeps half, answers. */
 static int plain_open(struct weir_ctx *c, const void *config) {
-    (void)c, (void)config;
+    (void)config;
+    *(bool *)weir_ctx_state(c) = true;
     opened++;
     return 0;
+}
+
+/* Their other callbacks only look whether they are still due. */
+static void plain_done(struct weir_ctx *c) {
+    assert_true(*(bool *)weir_ctx_state(c));
+}
+
+static void plain_writable(struct weir_ctx *c, bool yes) {
+    (void)yes;
+    plain_done(c);
+}
+
+static void plain_event(struct weir_ctx *c, int what, const void *data) {
+    (void)what, (void)data;
+    plain_done(c);
 }
 
 static int tail_read(struct weir_ctx *c, struct weir_chain *in) {
@@ -254,22 +270,20 @@ static int plain_write(struct weir_ctx *c, struct weir_chain *out) {
 }
 
 static void plain_close(struct weir_ctx *c, int why) {
-    (void)c, (void)why;
+    (void)why;
+    plain_done(c);
+    *(bool *)weir_ctx_state(c) = false;
     closed++;
 }
 
-static const struct weir_handler front = {.name = "front",
-                                          .open = plain_open,
-                                          .read = upper_read,
-                                          .write = plain_write,
-                                          .close = plain_close};
-static const struct weir_handler tail = {
-    .name = "tail", .open = plain_open, .read = tail_read, .close = plain_close};
-static const struct weir_handler extra = {.name = "extra",
-                                          .open = plain_open,
-                                          .read = upper_read,
-                                          .write = plain_write,
-                                          .close = plain_close};
+#define LOOKING                                                                               \
+    .state_size = sizeof(bool), .open = plain_open, .read_done = plain_done,                  \
+    .writable = plain_writable, .event = plain_event, .close = plain_close
+static const struct weir_handler front = {
+    .name = "front", .read = upper_read, .write = plain_write, LOOKING};
+static const struct weir_handler tail = {.name = "tail", .read = tail_read, LOOKING};
+static const struct weir_handler extra = {
+    .name = "extra", .read = upper_read, .write = plain_write, LOOKING};
 
 static struct weir_chan *chan_of(struct weir_ctx *c) {
     return weir_ctx_chan(c);

@@ -147,6 +147,25 @@ static void no_memory_takes_nothing(void **state) {
     emb_end(e);
 }
 
+/* Between the loop's last look at its inbox and the end of its channels. */
+static void a_closed_inbox_takes_nothing(void **state) {
+    (void)state;
+    struct weir_embedded *e = emb_open(&emb_echo, NULL, NULL);
+    struct weir_loop *l = weir_chan_loop(weir_embedded_chan(e));
+    struct weir_ref r = weir_chan_ref(weir_embedded_chan(e));
+    struct weir_chain c = words(weir_loop_mem(l), "kept");
+    assert_null(weir__loop_inbox_close(l->inbox));
+    assert_int_equal(weir_send(r, &c), WEIR_EGONE);
+    assert_int_equal(c.bytes, 4);
+    assert_int_equal(weir_close(r, WEIR_DRAIN), WEIR_EGONE);
+    weir__loop_inbox_open(l->inbox, l);
+    assert_int_equal(weir_send(r, &c), 0);
+    assert_int_equal(weir_close(r, WEIR_ABORT), 0); /* the refused one is not in its way */
+    turn(e);
+    assert_string_equal(told(), "close ECANCELLED;");
+    emb_end(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_send_by_ref_arrives_with_the_next_turn, emb_begin),
@@ -156,6 +175,7 @@ int main(void) {
         cmocka_unit_test_setup(a_ref_of_another_loop_is_not_found_but_works, emb_begin),
         cmocka_unit_test_setup(what_dies_on_the_way_is_counted, emb_begin),
         cmocka_unit_test_setup(no_memory_takes_nothing, emb_begin),
+        cmocka_unit_test_setup(a_closed_inbox_takes_nothing, emb_begin),
     };
     return cmocka_run_group_tests_name("chan/ref", tests, NULL, NULL);
 }

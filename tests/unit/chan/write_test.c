@@ -110,6 +110,26 @@ static void a_flight_is_at_most_a_batch(void **state) {
     emb_end(e);
 }
 
+/* What is in flight is not queued: else an asynchronous transport would hold back its sources. */
+static void marks_do_not_look_at_what_is_in_flight(void **state) {
+    (void)state;
+    struct weir_limits limits = {.batch_bytes = 60, .high_bytes = 100, .low_bytes = 50};
+    struct weir_embedded *e = emb_open(&emb_echo, NULL, &limits);
+    struct weir_ctx *c = emb_ctx(e, &emb_echo);
+    weir_embedded_hold(e, true);
+    assert_int_equal(emb_pour(c, 110), 0);
+    assert_true(weir_ctx_room(c) <= 0);
+    weir_embedded_advance(e, 1);
+    assert_int_equal(emb_counters(e).inflight, 60);
+    assert_int_equal(emb_counters(e).queued, 50);
+    assert_int_equal(weir_ctx_room(c), 0); /* told in the drain, before this flush */
+    weir_ctx_wake(c);
+    weir_embedded_advance(e, 1);
+    assert_int_equal(weir_ctx_room(c), 50); /* 110 bytes are not gone, and yet it is writable */
+    weir_embedded_hold(e, false);
+    emb_end(e);
+}
+
 static void a_gather_has_at_most_64_parts(void **state) {
     (void)state;
     struct weir_embedded *e = emb_open(&emb_echo, NULL, NULL);
@@ -390,6 +410,7 @@ static void staged_bytes_are_counted_both_ways(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(marks_are_met_once_each_way, emb_begin),
+        cmocka_unit_test_setup(marks_do_not_look_at_what_is_in_flight, emb_begin),
         cmocka_unit_test_setup(held_memory_has_a_hard_limit, emb_begin),
         cmocka_unit_test_setup(memory_keeps_it_unwritable_above_half_of_the_limit, emb_begin),
         cmocka_unit_test_setup(what_waits_pins_no_more_than_it_says, emb_begin),

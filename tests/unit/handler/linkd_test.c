@@ -294,6 +294,7 @@ static void a_stream_goes_as_far_as_its_credit(void **state) {
     push(e,
          (struct kit_frame){.type = WEIR_LINKD_REQUEST, .id = 3, .service = FLOW, .text = "\x1c"});
     assert_int_equal(stream_bytes(e, &ended), WEIR_LINKD_CREDIT_BYTES);
+    assert_int_equal(emb_counters(e).staged, 64 << 10); /* stage_max, filled again */
     assert_false(ended);
     push(e, (struct kit_frame){.type = WEIR_LINKD_CREDIT, .id = 3, .data = credit, .n = 4});
     assert_int_equal(stream_bytes(e, &ended), WEIR_LINKD_CREDIT_BYTES + (128 << 10));

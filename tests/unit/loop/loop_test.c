@@ -400,25 +400,23 @@ static void reposting(struct weir_loop *l, void *user) {
     unsigned *n = user;
     if (weir_loop_post(l, reposting, user) == 0)
         ++*n;
-    else
-        tell("refused ");
 }
 
-/* Regression: a task that posts itself again kept the loop from ending. */
+/* Regression: more tasks than a turn runs, each posting itself again, kept the loop from ending. */
 static void whoever_posts_without_end_is_refused_at_last(void **state) {
     (void)state;
     unsigned posted = 0;
     kit_loop_open(&k);
     trace[0] = 0;
-    reposting(k.loop, &posted);
+    for (unsigned i = 0; i < WEIR__LOOP_TASKS_MAX + 10; i++)
+        reposting(k.loop, &posted);
     turns(5);
-    assert_true(posted >= 5);
+    assert_true(posted >= 5 * WEIR__LOOP_TASKS_MAX);
     weir__loop_stop(k.loop, 0);
     int rc = 1;
     for (unsigned i = 0; i < 100 && rc == 1; i++)
         rc = turns(1);
     assert_int_equal(rc, 0);
-    assert_string_equal(trace, "refused ");
     kit_loop_free(&k);
 }
 
