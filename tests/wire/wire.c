@@ -177,9 +177,7 @@ static bool quiet(unsigned loop, uint64_t *live) {
 }
 
 static void pause_a_little(void) {
-    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    /* tidy-ok: between two looks, under a deadline */ /* tidy-ok: between two looks; decides
-                                                          nothing */
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); /* tidy-ok: between two looks */
 }
 
 void wire_attack(const char *name) {
