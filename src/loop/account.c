@@ -21,8 +21,9 @@ struct weir__loop_handler *weir__loop_intern(struct weir__loop_account *a, const
 }
 
 void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_account *a,
-                            struct weir__io *io) {
-    (void)a;
+                            struct weir__io *io, bool sampled) {
+    a->timed++;
+    f->sampled = sampled;
     f->inner_ns = 0;
     f->start_ns = io->ops->now(io);
 }
@@ -30,6 +31,7 @@ void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_accoun
 void weir__loop_frame_end(struct weir__loop_frame *f, struct weir__loop_account *a,
                           struct weir__io *io) {
     uint64_t took = io->ops->now(io) - f->start_ns;
+    a->timed--;
     uint64_t self = took > f->inner_ns ? took - f->inner_ns : 0;
     if (f->sampled) {
         weir__loop_add(&f->handler->sampled, 1);

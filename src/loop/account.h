@@ -22,12 +22,13 @@ struct weir__loop_frame {
     uint64_t ref;      /* the channel, 0 = none */
     uint64_t start_ns; /* 0: not timed */
     uint64_t inner_ns; /* time of timed frames inside */
-    bool sampled;      /* timed for itself, not only for the frame around it */
+    bool sampled;      /* valid while timed: for itself, not only for the frame around it */
 };
 
 struct weir__loop_account {
     struct weir__loop_frame frames[WEIR__LOOP_FRAMES_MAX];
     unsigned depth;
+    unsigned timed; /* frames that are timed */
     _Atomic unsigned n_handlers;
     struct weir__loop_handler handlers[WEIR__LOOP_HANDLERS_MAX]; /* 0 is "(loop)" */
 };
@@ -37,7 +38,7 @@ void weir__loop_account_init(struct weir__loop_account *a);
  * the table is full: entry 0. Loop. */
 struct weir__loop_handler *weir__loop_intern(struct weir__loop_account *a, const char *name);
 void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_account *a,
-                            struct weir__io *io);
+                            struct weir__io *io, bool sampled);
 void weir__loop_frame_end(struct weir__loop_frame *f, struct weir__loop_account *a,
                           struct weir__io *io);
 
@@ -58,9 +59,9 @@ static inline void weir__loop_frame_enter(struct weir__loop_account *a, struct w
     f->handler = h;
     f->ref = ref;
     f->start_ns = 0;
-    f->sampled = (calls & WEIR__LOOP_SAMPLE_MASK) == 1;
-    if (unlikely(f->sampled || (a->depth > 1 && f[-1].start_ns)))
-        weir__loop_frame_begin(f, a, io);
+    bool sampled = (calls & WEIR__LOOP_SAMPLE_MASK) == 1;
+    if (unlikely(sampled | a->timed))
+        weir__loop_frame_begin(f, a, io, sampled);
 }
 
 static inline void weir__loop_frame_leave(struct weir__loop_account *a, struct weir__io *io) {

@@ -29,8 +29,15 @@ int weir__os_stop_open(struct weir__os_stop *s) {
     if (rc < 0)
         return -errno;
     s->fd = rc;
-    pthread_sigmask(SIG_BLOCK, &set, &s->before);
+    s->held = false;
     return 0;
+}
+
+void weir__os_stop_hold(struct weir__os_stop *s) {
+    sigset_t set;
+    stop_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, &s->before);
+    s->held = true;
 }
 
 int weir__os_stop_take(struct weir__os_stop *s) {
@@ -54,11 +61,13 @@ int weir__os_stop_wait(struct weir__os_stop *s, int bell, int64_t timeout_ns) {
 }
 
 void weir__os_stop_close(struct weir__os_stop *s) {
-    while (weir__os_stop_take(s) > 0)
+    while (s->held && weir__os_stop_take(s) > 0)
         continue;
     close(s->fd);
     s->fd = -1;
-    pthread_sigmask(SIG_SETMASK, &s->before, NULL);
+    if (s->held)
+        pthread_sigmask(SIG_SETMASK, &s->before, NULL);
+    s->held = false;
 }
 
 int weir__os_signal_handle(int sig, void (*fn)(int sig, siginfo_t *info, void *context),

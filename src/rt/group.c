@@ -149,17 +149,26 @@ static void choose_cpus(struct weir__rt *rt, bool pin) {
         rt->loops[i].cpu = n > 0 ? (int)cpus[i % (unsigned)n] : -1;
 }
 
+static int bells_init(struct weir__rt *rt) {
+    int rc = weir__os_event_new();
+    if (rc < 0)
+        return rc;
+    rt->bell = rc;
+    rc = weir__os_stop_open(&rt->stop);
+    if (rc < 0)
+        weir__os_close(rt->bell);
+    return rc;
+}
+
 static int sync_init(struct weir__rt *rt) {
     int rc = weir__os_mutex_init(&rt->mutex);
     if (rc < 0)
         return rc;
     rc = weir__os_cond_init(&rt->changed);
     if (rc >= 0) {
-        rc = weir__os_event_new();
-        if (rc >= 0) {
-            rt->bell = rc;
+        rc = bells_init(rt);
+        if (rc >= 0)
             return 0;
-        }
         weir__os_cond_fini(&rt->changed);
     }
     weir__os_mutex_fini(&rt->mutex);
@@ -171,6 +180,7 @@ void weir__rt_free(struct weir__rt *rt) {
     for (unsigned i = 0; i < rt->n_loops; i++)
         if (!rt->loops[i].stuck)
             pool_fini(&rt->loops[i]);
+    weir__os_stop_close(&rt->stop);
     weir__os_close(rt->bell);
     weir__os_cond_fini(&rt->changed);
     weir__os_mutex_fini(&rt->mutex);

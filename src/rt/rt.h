@@ -12,6 +12,7 @@
 #include "io/io.h"
 #include "loop/group.h"
 #include "mem/pool.h"
+#include "os/signal.h"
 #include "os/thread.h"
 #include <stdatomic.h>
 
@@ -36,6 +37,8 @@ struct weir__rt {
     uint32_t drain_ms;
     bool started;
     int bell; /* eventfd; rung by every loop that ends */
+    struct weir__os_stop
+        stop; /* had early: later, accepted connections may have every descriptor */
     struct weir__os_mutex mutex;
     struct weir__os_cond changed;
     /* Under mutex. */

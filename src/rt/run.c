@@ -125,10 +125,10 @@ static bool all_ended(struct weir__rt *rt) {
     return ended;
 }
 
-static void wait_for_the_end(struct weir__rt *rt, struct weir__os_stop *stop) {
+static void wait_for_the_end(struct weir__rt *rt) {
     bool asked = false;
     while (!all_ended(rt)) {
-        if (weir__os_stop_wait(stop, rt->bell, -1) > 0) {
+        if (weir__os_stop_wait(&rt->stop, rt->bell, -1) > 0) {
             weir_group_stop(rt->group, asked ? 0 : rt->drain_ms);
             asked = true;
         }
@@ -138,17 +138,10 @@ static void wait_for_the_end(struct weir__rt *rt, struct weir__os_stop *stop) {
 
 static int run(struct weir_group *g) {
     struct weir__rt *rt = rt_of(g);
-    struct weir__os_stop stop;
-    int rc = weir__os_error(weir__os_stop_open(&stop));
-    if (rc < 0) {
-        weir_group_stop(g, 0);
-        join(g);
-        return rc;
-    }
-    rc = rt->started ? 0 : start(g);
+    weir__os_stop_hold(&rt->stop);
+    int rc = rt->started ? 0 : start(g);
     if (rc >= 0)
-        wait_for_the_end(rt, &stop);
-    weir__os_stop_close(&stop);
+        wait_for_the_end(rt);
     int ended = join(g);
     return rc < 0 ? rc : ended;
 }

@@ -124,6 +124,10 @@ bool weir__time_wheel_disarm(struct weir__time_wheel *w, struct weir__time_node 
 
 struct weir__time_node *weir__time_wheel_pop(struct weir__time_wheel *w, uint64_t now) {
     uint64_t target = tick_at(now), start;
+    if (likely(w->armed == 0)) {
+        w->tick = target > w->tick ? target : w->tick;
+        return NULL;
+    }
     while (weir__base_list_empty(&w->due)) {
         struct weir__base_list *from = earliest(w, &start), moved;
         if (!from || start > target) {
@@ -145,6 +149,8 @@ struct weir__time_node *weir__time_wheel_pop(struct weir__time_wheel *w, uint64_
 
 uint64_t weir__time_wheel_next(const struct weir__time_wheel *w) {
     uint64_t start;
+    if (likely(w->armed == 0))
+        return WEIR__TIME_NEVER;
     if (!weir__base_list_empty(&w->due))
         return w->tick * WEIR__TIME_TICK_NS;
     if (!earliest(w, &start))

@@ -26,9 +26,10 @@ def served(clients):
 DOORS = [("--trigger", "lt"), ("--trigger", "et"), ("--transport", "uring")]
 
 
+@pytest.mark.parametrize("loops", ["1", "2"])
 @pytest.mark.parametrize("door", DOORS, ids=["epoll-lt", "epoll-et", "uring"])
-def test_500_clients_against_64_files(door):
-    with serving("echo", *door, "--loops", "1", files=FILES) as s:
+def test_500_clients_against_64_files(door, loops):
+    with serving("echo", *door, "--loops", loops, files=FILES) as s:
         clients = [socket.create_connection((s.host, s.port), 10) for _ in range(CLIENTS)]
         try:
             got, waiting = served(clients)

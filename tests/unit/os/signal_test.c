@@ -20,6 +20,8 @@ static void stop_signals_become_readable(void **state) {
     (void)state;
     struct weir__os_stop s;
     assert_int_equal(weir__os_stop_open(&s), 0);
+    assert_false(blocked(SIGTERM) || blocked(SIGINT));
+    weir__os_stop_hold(&s);
     assert_true(blocked(SIGTERM) && blocked(SIGINT));
     assert_int_equal(weir__os_stop_take(&s), 0);
     assert_int_equal(weir__os_stop_wait(&s, -1, 0), 0);
@@ -38,6 +40,7 @@ static void the_bell_ends_the_wait(void **state) {
     struct weir__os_stop s;
     int bell = weir__os_event_new();
     assert_int_equal(weir__os_stop_open(&s), 0);
+    weir__os_stop_hold(&s);
     uint64_t start = weir__os_clock_mono();
     assert_int_equal(weir__os_stop_wait(&s, bell, 200000), 0);
     assert_true(weir__os_clock_mono() - start >= 200000);
