@@ -184,6 +184,10 @@ struct weir_client_options {
     const struct weir_stage *stages;
     unsigned n_stages;
     uint32_t connect_ms; /* 0: 10,000 */
+    /* Stop reading while the output is above its high mark, as servers do. Off, since a client and a
+     * server that both stop wait for each other for ever; on for a client that answers what it
+     * reads, such as a proxy. limits.read_while_full says nothing here. */
+    bool stop_while_full;
     struct weir_limits limits;
 };
 

@@ -14,7 +14,7 @@ struct weir_loop_stats {
     unsigned index;
     uint64_t at_ns;   /* the loop's clock when its turn last ended */
     uint64_t busy_ns; /* in callbacks, timers, tasks and the door's own work */
-    uint64_t poll_ns; /* asleep in the door */
+    uint64_t poll_ns; /* asleep in the door: its waits of more than 5 us */
     uint64_t cpu_ns; /* CPU time of the loop's thread, as last sampled (at most 1 ms of work old) */
     uint64_t turns, sleeps, tasks, timers;
     uint64_t turn_max_ns;                 /* longest turn */

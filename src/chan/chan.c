@@ -256,7 +256,7 @@ static void on_closed(struct weir_chan *ch) {
     ch->sock = NULL;
     weir_chain_fini(&ch->inflight);
     weir__chan_close_ctxs(ch);
-    check(ch->leftover == 0 && ch->queue.bytes == 0);
+    check(ch->leftover == 0 && ch->queue.bytes == 0 && ch->staged == 0);
     weir__loop_member_remove(ch->loop, &ch->member);
     weir__loop_add(&ch->loop->counters.channels, (uint64_t)-1);
     weir__loop_add(&ch->loop->counters.closed, 1);

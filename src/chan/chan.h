@@ -1,20 +1,31 @@
 /* A channel: one connection on one loop. This header is for the files of this room and for serve;
  * programs see weir/chan.h.
  *
- *                    +-- connect fails ------------------------------------------+
- *                    |                                                           v
- *   CONNECTING --> OPEN --close(DRAIN), eof, error--> DRAINING --sent--> LINGER  |
- *                    |                                    |      shutdown  | eof, deadline
- *                    |                                    | deadline       v     v
- *                    +--close(ABORT), reset---------------+---------->  CLOSING ---CLOSED--> DEAD
- * --end of turn--> freed
+ *      connect                    accept
+ *         |                         |
+ *         v       connected         v       close(DRAIN), eof, error
+ *     CONNECTING ----------------> OPEN ----------------------------> DRAINING
+ *         |                         |                                  |   |
+ *         |                         |             all sent, shut down  |   |
+ *         | refused, late, closed   |                                  v   |
+ *         |                         | close(ABORT), reset          LINGER  | deadline, reset,
+ *         |                         |                                  |   | close(ABORT)
+ *         |                         |     eof, deadline, close(ABORT)  |   |
+ *         v                         v                                  v   v
+ *     CLOSING <---------------------+----------------------------------+---+
+ *         |
+ *         | CLOSED, from the door
+ *         v
+ *       DEAD ---- end of turn ----> freed
  *
  *   OPEN      reads and writes
- *   DRAINING  sends what was accepted, then shuts the write side down; reads and discards, but as
- * OPEN while a handler holds LINGER    waits for the peer's end, bounded in time and bytes, so that
- * closing does not reset what we sent CLOSING   the door was asked to close; every terminal comes,
- * then CLOSED DEAD      handlers' close ran, the ref is dead; memory goes at the end of the turn
- * (chan must also have left the dirty list)
+ *   DRAINING  sends what was accepted, then shuts the write side down; reads and discards, but
+ *             as OPEN while a handler holds
+ *   LINGER    waits for the peer's end, bounded in time and bytes, so that closing does not reset
+ *             what we sent
+ *   CLOSING   the door was asked to close; every terminal comes, then CLOSED
+ *   DEAD      handlers' close ran, the ref is dead; memory goes at the end of the turn (chan must
+ *             also have left the dirty list)
  *
  * Reading: `paused` holds the reasons not to read; `armed` says what the door was told;
  * `cancelling` that it was told to stop. Reading is wanted when no reason is left, and settle()
@@ -43,12 +54,13 @@ enum weir__chan_state {
 enum { WEIR__CHAN_BATCH_MIN = 64 * 1024 };
 enum { WEIR__CHAN_STAGES_MAX = 32 }; /* of a plan; frames of attribution are as many */
 
-enum weir__chan_pause {                                /* reasons not to read */
-                        WEIR__CHAN_PAUSE_CREDIT = 1,   /* the user's credit is 0 */
-                        WEIR__CHAN_PAUSE_OUTPUT = 2,   /* our own output is at its high mark */
-                        WEIR__CHAN_PAUSE_STALL = 4,    /* a handler left what it could have taken */
-                        WEIR__CHAN_PAUSE_EOF = 8,      /* there is nothing more */
-                        WEIR__CHAN_PAUSE_BUFFERS = 16, /* no receive buffer: a timer asks again */
+/* Reasons not to read. */
+enum weir__chan_pause {
+    WEIR__CHAN_PAUSE_CREDIT = 1,   /* the user's credit is 0 */
+    WEIR__CHAN_PAUSE_OUTPUT = 2,   /* our own output is at its high mark */
+    WEIR__CHAN_PAUSE_STALL = 4,    /* a handler left what it could have taken */
+    WEIR__CHAN_PAUSE_EOF = 8,      /* there is nothing more */
+    WEIR__CHAN_PAUSE_BUFFERS = 16, /* no receive buffer: a timer asks again */
 };
 
 enum weir__chan_deadline {

@@ -116,6 +116,7 @@ static void due(struct weir_timer *t) {
 WEIR_COLD static int broken(struct conn *n, int why) {
     weir__linkd_fini(&n->s, why);
     watch_calls(n);
+    watch_staged(n);
     return why;
 }
 
@@ -155,6 +156,7 @@ static void conn_close(struct weir_ctx *c, int why) {
         weir_ctx_unhold(c); /* the channel may outlive its handler */
     n->held = false;
     weir__linkd_fini(&n->s, why < 0 ? why : WEIR_EGONE);
+    watch_staged(n);
 }
 
 /* --- server ------------------------------------------------------------------------------- */

@@ -439,7 +439,7 @@ static int turn_wait(struct weir_loop *l) {
     int slept = l->io->ops->wait(l->io, until);
     weir__loop_inbox_awake(l->inbox);
     l->now_ns = l->io->ops->now(l->io);
-    if (slept == 1) {
+    if (slept == 1 && l->now_ns - before > WEIR__LOOP_NAP_NS) {
         l->slept++;
         weir__loop_add(&l->counters.sleeps, 1);
         weir__loop_add(&l->counters.poll_ns, l->now_ns - before);

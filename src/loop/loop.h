@@ -3,11 +3,15 @@
  *
  * A turn, in this order:
  *   1 wait      sleep until the next deadline, or only look when something is ready
- *   2 dispatch  the door's completions, one at a time, each to its sink; after 16 of them or 100
- * us: 3 3 drain     channels that changed: marks, pull, flush; the list as it stood 4 timers what
- * is due 5 inbox     from other threads, then posted tasks, at most 64 6 drain     again 7 submit
- * hand over what was collected, and dispatch what completed at once (doors that collect) 8 bury
- * free what ended in this turn: a pointer met in a turn is valid until here
+ *   2 dispatch  the door's completions, one at a time, each to its sink; after 16 of them or
+ *               100 us: 3
+ *   3 drain     channels that changed: marks, pull, flush; the list as it stood
+ *   4 timers    what is due
+ *   5 inbox     from other threads, then posted tasks, at most 64
+ *   6 drain     again
+ *   7 submit    hand over what was collected, and dispatch what completed at once (doors that
+ *               collect)
+ *   8 bury      free what ended in this turn: a pointer met in a turn is valid until here
  *
  * A round of 2 takes at most 256 completions, so that tasks cannot starve; tasks have their budget,
  * so that I/O cannot. */
@@ -27,6 +31,7 @@ enum {
     WEIR__LOOP_DRAIN_EVERY = 16,
     WEIR__LOOP_DRAIN_NS = 100000,
     WEIR__LOOP_TASKS_MAX = 64,
+    WEIR__LOOP_NAP_NS = 5000, /* a wait shorter than this did not sleep: waking up alone takes longer */
 };
 
 /* Who gets a socket's completions: the `user` of every socket opened on a loop points at one. */

@@ -14,7 +14,9 @@ int weir_connect(struct weir_loop *l, const struct weir_client_options *o,
     int rc = weir__base_addr_parse(o->address, &to, NULL);
     if (rc < 0)
         return rc;
-    rc = weir__chan_plan_new(l, o->stages, o->n_stages, &o->limits, &plan);
+    struct weir_limits limits = o->limits;
+    limits.read_while_full = !o->stop_while_full;
+    rc = weir__chan_plan_new(l, o->stages, o->n_stages, &limits, &plan);
     if (rc < 0)
         return rc;
     rc = weir__chan_connect(plan, &to, o->connect_ms ? o->connect_ms : CONNECT_MS, fn, user);

@@ -174,8 +174,6 @@ static void begin(struct weir_loop *l, void *conn) {
         .n_stages = 1,
         .limits = r->limits,
         .connect_ms = c->habit == HASTY ? 1 + (uint32_t)engine_draw(c->run, 3) : 0};
-    o.limits.read_while_full =
-        true; /* two ends that both wait for the other one to read never end */
     int rc = weir_connect(l, &o, on_connect, c);
     DEMAND(rc == 0 || r->scarce || r->halted, "conn %u: connect refuses: %s", c->id,
            weir_errname(rc));

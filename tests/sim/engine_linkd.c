@@ -135,7 +135,6 @@ static void begin(struct weir_loop *l, void *conn) {
                                     .stages = line,
                                     .n_stages = 1,
                                     .limits = c->run->limits};
-    o.limits.read_while_full = true; /* as in engine_client.c */
     int rc = weir_connect(l, &o, on_connect, c);
     DEMAND(rc == 0 || c->run->scarce || c->run->halted, "linkd: connect refuses: %s",
            weir_errname(rc));

@@ -1,5 +1,5 @@
-/* Runs the cases on one pair of doors, one line each: transport_suite PAIR [--case NAME] [--seed N]
- * | --list */
+/* Runs the cases on one pair of doors, one line each:
+ * transport_suite PAIR [--case NAME] [--seed N] | --list */
 #include "suite/suite.h"
 #include <stdio.h>
 #include <stdlib.h>

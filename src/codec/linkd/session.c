@@ -287,25 +287,27 @@ void weir__linkd_fini(struct weir__linkd_session *s, int why) {
     weir_slice_release(&s->head);
     weir_mem_free(s->spare);
     s->spare = NULL;
-    must(!s->open && !s->table.count && !s->held);
+    must(!s->open && !s->table.count && !s->held && !s->staged);
     weir__linkd_table_fini(&s->table);
 }
 
 void weir__linkd_invariants(const struct weir__linkd_session *s) {
 #ifdef WEIR_CHECKED
-    uint64_t held = 0;
+    uint64_t held = 0, staged = 0;
     uint32_t open = 0, drains = 0;
     for (uint32_t i = 0; i <= s->table.mask; i++) {
         const struct weir_linkd_call *x = s->table.slots[i];
         if (!x)
             continue;
         held += x->offered;
+        staged += x->staged.bytes;
         open += !(x->flags & WEIR__LINKD_OVER);
         drains += (x->flags & WEIR__LINKD_DRAIN) != 0;
         must(x->s == s && x->recv_credit + x->refund <= WEIR_LINKD_CREDIT_BYTES);
         must(x->flags & WEIR__LINKD_OVER || !x->deadline_ns || x->deadline_ns >= s->deadline_ns);
     }
     must(open == s->open && drains == s->drains && held == s->held);
+    must(staged == s->staged);
     must(!s->depth && weir__base_list_empty(&s->finished));
 #else
     (void)s;

@@ -2,15 +2,26 @@
  * handler room feeds it bytes and carries off its output; neither side of it knows a socket or a
  * clock.
  *
- * Per call:
- *            REQUEST (server), start (client)
- *                 |
- *                 v         last byte framed (server), last RESPONSE (client), ERROR, CANCEL,
- * deadline, fini OPEN -----------------------------------------------------------------> OVER
- *                 incoming: [first frame] -> more ... -> RECV_DONE                        | no
- * callback of the session runs outgoing: staged ... -> SEND_END -> SEND_DONE v done() / last reply
- * -> freed, or DRAIN (server: the rest of a streamed request is still coming and is swallowed) ->
- * freed
+ * A call:
+ *
+ *     first frame of a REQUEST (server), start (client)
+ *       |
+ *       v
+ *     OPEN
+ *       |    last byte framed (server), last RESPONSE (client), ERROR, CANCEL, deadline, fini
+ *       v
+ *     OVER
+ *       |    no callback of the session runs: done() (server), the last reply (client)
+ *       |
+ *       +--> freed
+ *       |
+ *       +--> DRAIN --> freed
+ *            server: the rest of a streamed request is still coming and is swallowed
+ *
+ * and while it is OPEN, each direction by itself:
+ *
+ *     incoming   first frame --> more ... --> RECV_DONE
+ *     outgoing   staged ... --> SEND_END --> SEND_DONE
  *
  * Callbacks may do anything to any call: an ended call only moves to `finished`, and is told and
  * freed when `depth` is back at 0. */
@@ -44,8 +55,7 @@ struct weir__linkd_ping {
 };
 
 enum weir__linkd_call_flag {
-    WEIR__LINKD_RECV_STREAM =
-        1 << 0, /* the incoming message has more than one frame: credit governs it */
+    WEIR__LINKD_RECV_STREAM = 1 << 0, /* incoming in more than one frame: credit governs it */
     WEIR__LINKD_RECV_DONE = 1 << 1,
     WEIR__LINKD_SEND_BEGUN = 1 << 2, /* a frame with MORE went out */
     WEIR__LINKD_SEND_END = 1 << 3,   /* nothing more will be written */
@@ -98,7 +108,7 @@ struct weir__linkd_session {
     bool quiet;      /* inside read, pull or expire: the host looks by itself afterwards */
     bool goaway_out, goaway_in, ending;
     struct weir__base_list sending, finished, draining;
-    uint64_t staged; /* bytes in all calls' staged */
+    uint64_t staged;      /* bytes in all calls' staged */
     uint64_t held;        /* bytes in all calls' in */
     uint64_t deadline_ns; /* no call is due before this; UINT64_MAX: none */
     uint64_t serial;

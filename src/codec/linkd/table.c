@@ -40,7 +40,7 @@ static void put(struct weir__linkd_table *t, struct weir_linkd_call *x) {
 static int grow(struct weir__linkd_table *t, struct weir_mem *m) {
     struct weir_linkd_call **old = t->slots;
     uint32_t n = t->mask + 1;
-    struct weir_linkd_call **slots = weir_mem_new(m, 2 * (size_t)n * sizeof *slots);
+    struct weir_linkd_call **slots = weir_mem_new(m, 2 * (size_t)n * sizeof(void *));
     if (!slots)
         return WEIR_ENOMEM;
     t->slots = slots;

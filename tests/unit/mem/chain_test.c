@@ -715,7 +715,7 @@ static void inlines_agree_with_the_functions(void **state) {
         assert_ptr_equal(weir__mem_chain_front(&a, n), n <= 3 ? a.first->slice.p : NULL);
         weir__mem_chain_drop(&a, n);
         weir_chain_drop(&b, n);
-        assert_text(&a, "abcdefghi" + n);
+        assert_text(&a, &"abcdefghi"[n]);
         assert_int_equal(parts(&a), parts(&b));
         weir__mem_chain_append(&c, &a);
         weir__mem_chain_append(&c, &b);

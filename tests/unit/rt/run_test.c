@@ -141,14 +141,19 @@ static void run_goes_on_with_a_started_group(void **state) {
     assert_int_equal(weir_group_run(g), 0);
 }
 
-static void run_without_signals_to_wait_for(void **state) {
+/* Connections may have taken every descriptor by the time run is called. */
+static void run_needs_no_descriptor_of_its_own(void **state) {
     (void)state;
     struct weir_group *g = group_of(1, false);
-    struct weir__os_fault f = {.kind = WEIR__OS_SIGNAL, .nth = 1, .error = EMFILE};
-    weir__os_fault_set(&f);
+    struct weir__os_fault signals = {
+        .kind = WEIR__OS_SIGNAL, .nth = 1, .error = EMFILE, .persist = true};
+    struct weir__os_fault events = {
+        .kind = WEIR__OS_EVENT, .nth = 1, .error = EMFILE, .persist = true, .next = &signals};
+    weir_group_stop(g, 0);
+    weir__os_fault_set(&events);
     int rc = weir_group_run(g);
     weir__os_fault_set(NULL);
-    assert_int_equal(rc, WEIR_EFDS);
+    assert_int_equal(rc, 0);
 }
 
 static void say_ready(struct weir_loop *l, void *user) {
@@ -275,7 +280,7 @@ int main(void) {
         cmocka_unit_test(one_broken_loop_ends_all),
         cmocka_unit_test(run_ends_when_a_loop_says_so),
         cmocka_unit_test(run_goes_on_with_a_started_group),
-        cmocka_unit_test(run_without_signals_to_wait_for),
+        cmocka_unit_test(run_needs_no_descriptor_of_its_own),
         cmocka_unit_test(loop_threads_are_pinned_and_quiet),
         cmocka_unit_test(calls_into_a_loop_wait_for_it),
         cmocka_unit_test(cpu_time_is_sampled),
