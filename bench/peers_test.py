@@ -19,22 +19,23 @@ REQUESTS = 600
 OURS = [name for name in cases.SERVERS if not name.startswith("weir") and name != cases.TWIN]
 
 
-def ask(address, case):
+def ask(address, case, *flags):
     """Runs the client for a fixed count; returns the finished process."""
     return subprocess.run(
         [str(CLIENT), "--connect", address, "--mode", case.mode, "--size", str(case.size),
-         "--connections", str(min(case.connections, 20)), "--requests", str(REQUESTS)],
+         "--connections", str(min(case.connections, 20)), "--requests", str(REQUESTS),
+         *flags],
         capture_output=True, text=True, timeout=60,
     )
 
 
 class RightAnswers(unittest.TestCase):
-    def check(self, case):
+    def check(self, case, *flags):
         found, _ = cases.commands(OURS, case.work, PEERS.parent)
         self.assertIn(cases.BASE, found)
         for name, command in found.items():
             with self.subTest(name), harness.Server(name, command, harness.cpus()[0]) as server:
-                done = ask(server.address, case)
+                done = ask(server.address, case, *flags)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(harness.parse_line(done.stdout)["requests"], REQUESTS)
 
@@ -43,6 +44,15 @@ class RightAnswers(unittest.TestCase):
 
     def test_short(self):
         self.check(cases.ECHO[4])
+
+    def test_lock_step(self):
+        self.check(cases.Case("even", "echo", "long", 8, 12), "--lock-step")
+        self.check(cases.Case("uneven", "linkd", "linkd", 7, 8192), "--lock-step")
+
+    def test_lock_step_needs_a_count(self):
+        done = subprocess.run([str(CLIENT), "--connect", "127.0.0.1:1", "--mode", "long",
+                               "--seconds", "1", "--lock-step"], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
 
     def test_large_echo(self):
         self.check(cases.Case("large", "echo", "long", 4, 60_000))

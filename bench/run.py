@@ -7,6 +7,7 @@ Exit code: 0 no claim missed, 1 a claim missed, 2 usage, 3 nothing could be judg
 
 import argparse
 import json
+import os
 import random
 import statistics
 import sys
@@ -82,21 +83,27 @@ def median_of(slices, name, key):
     return statistics.median(values) if values else None
 
 
+def used(slices, name):
+    """Whether the server, or a client that spun for it, had no time to spare.
+
+    A client that never left its CPU was spinning; a saturated server needs no such proof.
+    """
+    busy = [median_of(slices, name, key) for key in ("server_busy_pct", "client_busy_pct")]
+    return None not in busy and max(busy) >= BUSY_PCT
+
+
 def row(slices, name):
     """One line of the table, or None when the server never had a quiet slice with its base."""
     ratios = paired_ratios(slices, name, cases.BASE, COST)
     if not ratios:
         return None
-    busy = median_of(slices, name, "server_busy_pct")
-    client = median_of(slices, name, "client_busy_pct")
     return {
         "server": name,
         "ratio": vars(median_interval(ratios)),
         "rate_ratio": statistics.median(paired_ratios(slices, name, cases.BASE, "rate")),
-        "server_busy_pct": busy,
-        "client_busy_pct": client,
-        # A client that never left its CPU was spinning; a saturated server needs no such proof.
-        "judged": len(ratios) >= SLICES_MIN and max(busy, client) >= BUSY_PCT,
+        "server_busy_pct": median_of(slices, name, "server_busy_pct"),
+        "client_busy_pct": median_of(slices, name, "client_busy_pct"),
+        "judged": len(ratios) >= SLICES_MIN and used(slices, name),
         "cost_us": median_of(slices, name, COST),
     }
 
@@ -109,30 +116,49 @@ def goal_of(claim, slices):
     return statistics.median(like) + cases.GOAL_SLACK if like else None
 
 
-def judge(claim, slices, rows):
-    """The claim's verdict in this case: held, missed, or why it cannot be said."""
-    if claim.server not in rows or claim.base not in rows:
-        return None
+def doubt(claim, slices, ratio):
+    """Why the claim cannot be judged by `ratio`, its own pair's, or None when it can."""
+    if not ratio or ratio.count < SLICES_MIN:
+        return f"{ratio.count if ratio else 0} slices"
+    if not (used(slices, claim.server) and used(slices, claim.base)):
+        return "neither server nor client was busy"
+    twin = paired_ratios(slices, cases.TWIN, cases.BASE, COST)
+    if len(twin) < SLICES_MIN:
+        return "no twin"
+    if abs(statistics.median(twin) - 1) > TWIN_STRAY_MAX:
+        return "twin strays"
+    return None
+
+
+def judge(claim, slices):
+    """The claim's verdict in this case: held, missed, or not judged and why."""
     ratios = paired_ratios(slices, claim.server, claim.base, COST)
-    if not ratios:
-        return None
-    ratio = median_interval(ratios)
-    value = ratio.median if claim.by == "median" else ratio.high
-    if not (rows[claim.server]["judged"] and rows[claim.base]["judged"]):
-        verdict = "not judged"
-    elif abs(rows[cases.TWIN]["ratio"]["median"] - 1) > TWIN_STRAY_MAX:
-        verdict = "not judged (twin strays)"
+    ratio = median_interval(ratios) if ratios else None
+    value = ratio and (ratio.median if claim.by == "median" else ratio.high)
+    why = doubt(claim, slices, ratio)
+    if why:
+        verdict = f"not judged ({why})"
     else:
         verdict = "held" if value <= claim.limit else "missed"
     goal = goal_of(claim, slices)
-    return {**vars(claim), "goal": goal, "ratio": vars(ratio), "value": value, "verdict": verdict,
-            "goal_reached": goal is not None and value <= goal}
+    return {**vars(claim), "goal": goal, "ratio": ratio and vars(ratio), "value": value,
+            "verdict": verdict,
+            "goal_reached": None not in (goal, value) and value <= goal}
+
+
+def exit_code(results):
+    """1 when a claim was missed, 3 when none could be judged, else 0."""
+    verdicts = [claim["verdict"] for one in results for claim in one["claims"]]
+    if "missed" in verdicts:
+        return 1
+    return 0 if "held" in verdicts else 3
 
 
 def report_case(case, rows, claims):
     print(f"\n{case.name}: {case.work} of {case.size} B, {case.connections} connections; "
           f"server CPU per request / {cases.BASE}")
-    covered = f"{min(one['ratio']['coverage'] for one in rows.values()):.0%} interval"
+    least = min((one["ratio"]["coverage"] for one in rows.values()), default=0)
+    covered = f"{least:.0%} interval"
     print(f"  {'server':<14}{'ratio':>7}  {covered:<17}{'rate':>6}{'slices':>8}"
           f"{'busy s/c %':>12}  {'':<10}{'us here':>8}")
     for one in rows.values():
@@ -143,10 +169,11 @@ def report_case(case, rows, claims):
               f"{ratio['count']:>8}{busy:>12}  {'judged' if one['judged'] else 'reported':<10}"
               f"{one['cost_us']:>8.2f}")
     for claim in claims:
-        ratio = claim["ratio"]
+        ratio, figures = claim["ratio"], ""
+        if ratio:
+            figures = f" {claim['value']:.3f} in {ratio['low']:.3f} .. {ratio['high']:.3f}:"
         print(f"  claim: {claim['server']} <= {claim['limit']:.2f} x {claim['base']} "
-              f"({claim['by']}): {claim['value']:.3f} "
-              f"in {ratio['low']:.3f} .. {ratio['high']:.3f}: "
+              f"({claim['by']}):{figures} "
               f"{claim['verdict']}{', goal reached' if claim['goal_reached'] else ''}")
 
 
@@ -159,7 +186,8 @@ def run_case(case, names, client, options, order):
             raise harness.HarnessError("; ".join(absent))
         slices = measure(case, servers, client, options, order)
     rows = {name: got for name in servers if (got := row(slices, name))}
-    claims = [got for claim in cases.CLAIMS if (got := judge(claim, slices, rows))]
+    claims = [judge(claim, slices) for claim in cases.CLAIMS
+              if claim.server in servers and claim.base in servers]
     lost = sum(len(servers) - len(one) for one in slices)
     report_case(case, rows, claims)
     for line in absent:
@@ -183,40 +211,46 @@ def run_twins(case, client, options, order):
     return result
 
 
-def measured_cases(wanted, client, options, order):
-    """Long connections first; the short ones together, with TIME_WAIT off for just that long."""
-    results = []
+def measure_cases(wanted, client, options, order, keep):
+    """Gives each result to `keep` as soon as it is there.
+
+    Long connections first; the short ones together, with TIME_WAIT off for just that long.
+    """
     for case in (one for one in wanted if one.mode != "short"):
-        results.append(run_case(case, options.names, client, options, order))
+        keep(run_case(case, options.names, client, options, order))
     short = [one for one in wanted if one.mode == "short"]
     if not short:
-        return results
+        return
     with harness.no_time_wait() as allowed:
         if not allowed:
             print(f"\nshort connections skipped: {harness.TW_BUCKETS} may not be written, and "
                   "TIME_WAIT would use up the ports")
-            return results
+            return
         for case in short:
-            results.append(run_case(case, options.names, client, options, order))
-    return results
+            keep(run_case(case, options.names, client, options, order))
 
 
-def save(options, seed, twins, results):
+def new_document(options, seed):
     programs, _ = cases.commands(cases.SERVERS, "echo", options.bin)
-    document = {
+    return {
         "schema": "weir.bench/1",
         "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": harness.machine(),
         "programs": {name: harness.version_of(line[0]) for name, line in programs.items()},
         "method": {"slices": options.slices, "seconds": options.seconds, "seed": seed,
                    "warm_ms": options.warm_ms, "foreign_max_pct": options.foreign_max},
-        "aa": twins,
-        "cases": results,
+        "complete": False,
+        "aa": None,
+        "cases": [],
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"{options.name or options.group}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"\nwritten: {path}")
+
+
+def save(path, document):
+    """Whole or not at all: whoever interrupts the run finds what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(json.dumps(document, indent=1) + "\n")
+    os.replace(beside, path)
 
 
 def main():
@@ -234,14 +268,19 @@ def main():
     first = next((one for one in wanted if one.mode != "short"), cases.ECHO[1])
     if options.slices < SLICES_MIN:
         print(f"{options.slices} slices: too few to judge by (the method needs {SLICES_MIN})")
-    twins = run_twins(first, client, options, order)
-    results = measured_cases(wanted, client, options, order)
-    save(options, seed, twins, results)
-    verdicts = [claim["verdict"] for one in results for claim in one["claims"]]
-    if "missed" in verdicts:
-        return 1
-    judged = any(one["judged"] for result in results for one in result["rows"])
-    return 0 if judged else 3
+    path = options.out / f"{options.name or options.group}.json"
+    document = new_document(options, seed)
+
+    def keep(result):
+        document["cases"].append(result)
+        save(path, document)
+
+    document["aa"] = run_twins(first, client, options, order)
+    measure_cases(wanted, client, options, order, keep)
+    document["complete"] = True
+    save(path, document)
+    print(f"\nwritten: {path}")
+    return exit_code(document["cases"])
 
 
 if __name__ == "__main__":

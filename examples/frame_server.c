@@ -1,55 +1,19 @@
 /* A protocol of one's own: messages with a length of four bytes (big-endian) in front. Each is
- * answered by "hello, " and itself. Frames are cut out of the input and into the output without
- * copying. */
+ * answered by "hello, " and itself. weir_frame_handler cuts the frames out of the input, without
+ * copying, and puts the length in front of what is sent. */
 #include <stdio.h>
 #include <weir.h>
-#include <weir/frame.h>
 
-struct conn { /* zeroed for each connection */
-    const struct weir_frame_format *format;
-    struct weir_frame_decoder decoder;
-};
-
-static int greet_open(struct weir_ctx *c, const void *config) {
-    ((struct conn *)weir_ctx_state(c))->format = config;
-    weir_ctx_want(c, 4);
-    return 0;
-}
-
-/* Takes name and appends the answer to out. */
-static int greet(const struct weir_frame_format *f, struct weir_mem *m, struct weir_chain *name,
-                 struct weir_chain *out) {
+static int greet(struct weir_ctx *c, struct weir_chain *name, void *user) {
     struct weir_chain answer = {0};
-    int rc = weir_chain_write(m, &answer, "hello, ", 7);
+    (void)user;
+    int rc = weir_chain_write(weir_ctx_mem(c), &answer, "hello, ", 7);
     weir_chain_append(&answer, name);
     if (rc >= 0)
-        rc = weir_frame_write(f, m, &answer, out);
-    if (rc < 0)
-        weir_chain_fini(&answer);
-    return rc;
+        rc = weir_frame_send(c, &answer);
+    weir_chain_fini(&answer);
+    return rc; /* < 0 (no memory, over the limit) closes this connection and no other */
 }
-
-static int greet_read(struct weir_ctx *c, struct weir_chain *in) {
-    struct conn *n = weir_ctx_state(c);
-    struct weir_mem *m = weir_ctx_mem(c);
-    struct weir_chain out = {0}, name = {0};
-    int rc;
-    while ((rc = weir_frame_next(n->format, &n->decoder, m, in, &name)) > 0)
-        if ((rc = greet(n->format, m, &name, &out)) < 0)
-            break;
-    weir_ctx_want(c, n->decoder.need);
-    if (out.bytes && rc >= 0)
-        rc = weir_ctx_send(c, &out);
-    weir_chain_fini(&out);
-    return rc; /* < 0 (a frame over the limit, no memory) closes this connection and no other */
-}
-
-static const struct weir_handler greeter = {
-    .name = "greeter",
-    .state_size = sizeof(struct conn),
-    .open = greet_open,
-    .read = greet_read,
-};
 
 int main(int argc, char **argv) {
     const struct weir_frame_options frames = {
@@ -60,7 +24,8 @@ int main(int argc, char **argv) {
         .strip = 4,
     };
     struct weir_frame_format format;
-    const struct weir_stage line[] = {{&greeter, &format}};
+    const struct weir_frame_service service = {.format = &format, .frame = greet};
+    const struct weir_stage line[] = {{&weir_frame_handler, &service}};
     struct weir_server_options o = {
         .size = sizeof o,
         .address = argc > 1 ? argv[1] : "127.0.0.1:9990",

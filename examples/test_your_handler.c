@@ -1,11 +1,12 @@
 /* A handler under test in a simulated world: virtual time, every transfer cut at random,
  * connections that break. The code under test is opened by the same calls as on a real network; one
  * integer replays a whole run. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <weir.h>
-#include <weir/sim.h>
+#include <weir/sim.h> /* for tests, so not in weir.h */
 
 enum { SEEDS = 200, BYTES = 200000 };
 
@@ -62,10 +63,9 @@ int main(int argc, char **argv) {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 0) : 1, last = argc > 1 ? first : SEEDS;
     for (uint64_t seed = first; seed <= last; seed++)
         if (!echo_survives(seed)) {
-            printf("seed %llu failed: run this program with it as its argument\n",
-                   (unsigned long long)seed);
+            printf("seed %" PRIu64 " failed: run this program with it as its argument\n", seed);
             return 1;
         }
-    printf("%llu seeds passed\n", (unsigned long long)(last - first + 1));
+    printf("%" PRIu64 " seeds passed\n", last - first + 1);
     return 0;
 }

@@ -1,9 +1,13 @@
-/* Everything, for programs that do not care which part. */
+/* Everything, for programs that do not care which part. Only weir/sim.h, the simulated world for
+ * tests, is included by itself. */
 #ifndef WEIR_H
 #define WEIR_H
 #include "weir/chan.h"
 #include "weir/error.h"
+#include "weir/frame.h"
 #include "weir/hist.h"
+#include "weir/host.h"
+#include "weir/linkd.h"
 #include "weir/loop.h"
 #include "weir/mem.h"
 #include "weir/stats.h"

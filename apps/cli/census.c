@@ -10,25 +10,30 @@ enum { HANDLERS_MAX = 32 };
 struct loop_census { /* written on its loop, read after the threads have ended */
     struct census *of;
     struct weir_loop_stats first, last; /* at the first connection; at the latest one that closed */
-    struct weir_loop_stats end;
+    struct weir_loop_stats end;         /* when the end began */
     struct weir_handler_stats handlers[HANDLERS_MAX];
     unsigned n_handlers;
-    bool opened, taken;
+    bool opened, closed, taken;
 };
 
 struct census {
     struct weir_group *group; /* gone once it has ended */
     struct census *self;      /* what the stage is configured with */
+    FILE *out;                /* NULL once it is written */
     char transport[16];
     unsigned n_loops;
     struct loop_census loops[];
 };
 
-struct census *census_new(struct weir_group *g) {
+struct census *census_new(struct weir_group *g, const char *path) {
     unsigned n = weir_group_loops(g);
     struct census *c = calloc(1, sizeof *c + n * sizeof c->loops[0]);
-    if (!c)
+    FILE *out = !c ? NULL : strcmp(path, "-") != 0 ? fopen(path, "we") : stdout;
+    if (!out) {
+        free(c);
         return NULL;
+    }
+    c->out = out;
     c->group = g;
     c->n_loops = n;
     snprintf(c->transport, sizeof c->transport, "%s", weir_group_transport(g, NULL));
@@ -38,6 +43,8 @@ struct census *census_new(struct weir_group *g) {
 }
 
 void census_free(struct census *c) {
+    if (c && c->out && c->out != stdout)
+        fclose(c->out);
     free(c);
 }
 
@@ -61,12 +68,25 @@ int census_start(struct census *c) {
     int rc = 0;
     for (unsigned i = 0; i < c->n_loops && rc >= 0; i++)
         rc = weir_loop_post(weir_group_loop(c->group, i), ask_for_the_end, &c->loops[i]);
-    return rc;
+    errno = ENOMEM; /* all that a post can fail with here */
+    return rc < 0 ? -1 : 0;
 }
 
 struct seat { /* a channel's state: which census it counts in */
     struct loop_census *loop;
 };
+
+/* In the middle of a turn. The counters hold the sleep before it already and what it has worked so
+ * far not yet, so that the time is now and not the end of the turn before the sleep. */
+static bool look(struct weir_ctx *ctx, const struct census *c, struct weir_loop_stats *out) {
+    struct weir_loop *l = weir_ctx_loop(ctx);
+    struct weir_loop_stats s;
+    if (weir_group_loop_stats(c->group, weir_loop_index(l), &s) < 0)
+        return false;
+    s.at_ns = weir_loop_now(l);
+    *out = s;
+    return true;
+}
 
 static int seat_open(struct weir_ctx *ctx, const void *config) {
     struct census *c = *(struct census *const *)config;
@@ -74,14 +94,14 @@ static int seat_open(struct weir_ctx *ctx, const void *config) {
     struct loop_census *lc = &c->loops[index];
     ((struct seat *)weir_ctx_state(ctx))->loop = lc;
     if (!lc->opened)
-        lc->opened = weir_group_loop_stats(c->group, index, &lc->first) >= 0;
+        lc->opened = look(ctx, c, &lc->first);
     return 0;
 }
 
 static void seat_close(struct weir_ctx *ctx, int why) {
     (void)why;
     struct loop_census *lc = ((struct seat *)weir_ctx_state(ctx))->loop;
-    (void)weir_group_loop_stats(lc->of->group, weir_loop_index(weir_ctx_loop(ctx)), &lc->last);
+    lc->closed |= look(ctx, lc->of, &lc->last);
 }
 
 static const struct weir_handler seat = {
@@ -101,13 +121,13 @@ struct weir_stage census_stage(struct census *c) {
 static json_t *window_json(const struct loop_census *lc) {
     if (!lc->opened)
         return json_null();
-    const struct weir_loop_stats *a = &lc->first,
-                                 *b = lc->last.at_ns > a->at_ns ? &lc->last : &lc->end;
+    const struct weir_loop_stats *a = &lc->first, *b = lc->closed ? &lc->last : &lc->end;
     double wall = (double)(b->at_ns - a->at_ns), busy = (double)(b->busy_ns - a->busy_ns);
+    double share = wall > 0 ? busy / wall : 0;
     return json_pack("{s:I, s:I, s:I, s:f}", "wall_ns", (json_int_t)(b->at_ns - a->at_ns),
                      "busy_ns", (json_int_t)(b->busy_ns - a->busy_ns), "cpu_ns",
                      (json_int_t)(b->cpu_ns - a->cpu_ns), "busy_share",
-                     wall > 0 ? busy / wall : 0.0);
+                     share < 1 ? share : 1.0); /* the first turn counts whole */
 }
 
 static json_t *handlers_json(const struct loop_census *lc) {
@@ -141,18 +161,18 @@ static json_t *loop_json(const struct loop_census *lc) {
         (json_int_t)s->memory_live, "window", window_json(lc), "handlers", handlers_json(lc));
 }
 
-int census_write(const struct census *c, const char *path) {
+int census_write(struct census *c) {
     json_t *loops = json_array();
     for (unsigned i = 0; i < c->n_loops; i++)
         json_array_append_new(loops, c->loops[i].taken ? loop_json(&c->loops[i]) : json_null());
     json_t *all = json_pack("{s:s, s:s, s:o}", "schema", "weir.stats/1", "transport", c->transport,
                             "loops", loops);
-    int rc = -1;
+    FILE *out = c->out;
+    c->out = NULL;
     errno = ENOMEM; /* what a missing document means */
-    if (all && !strcmp(path, "-"))
-        rc = json_dumpf(all, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF ? -1 : 0;
-    else if (all)
-        rc = json_dump_file(all, path, JSON_INDENT(2)) < 0 ? -1 : 0;
+    bool good = all && json_dumpf(all, out, JSON_INDENT(2)) == 0 && fputc('\n', out) != EOF;
     json_decref(all);
-    return rc;
+    if ((out == stdout ? fflush(out) : fclose(out)) != 0)
+        good = false;
+    return good ? 0 : -1;
 }

@@ -7,15 +7,15 @@
 
 struct census;
 
-/* NULL: no memory. Before the group starts. */
-struct census *census_new(struct weir_group *g);
-/* Posts to every loop that its numbers be taken at the end. 0 or an error of weir_loop_post. */
+/* Opens path, "-" for stdout: what cannot be written is known before anything is served. NULL with
+ * errno: it cannot be opened, or no memory. Before the group starts. */
+struct census *census_new(struct weir_group *g, const char *path);
+/* Posts to every loop that its numbers be taken at the end. 0 or -1 with errno. */
 int census_start(struct census *c);
 /* The stage that notes when connections come and go; put it first in the pipeline. */
 struct weir_stage census_stage(struct census *c);
-/* Writes JSON (weir.stats/1) to path, "-" for stdout. After the group has ended. 0 or -1 with
- * errno. */
-int census_write(const struct census *c, const char *path);
+/* Writes JSON (weir.stats/1), once. After the group has ended. 0 or -1 with errno. */
+int census_write(struct census *c);
 void census_free(struct census *c);
 
 #endif

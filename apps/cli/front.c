@@ -55,8 +55,12 @@ static int unknown(const char *name) {
     return cli_complain(NULL, "no command \"%s\"; \"weir --help\" lists them", name);
 }
 
+static bool asks_help(const char *word) {
+    return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 static int help(int argc, char **argv) {
-    if (argc < 2)
+    if (argc < 2 || asks_help(argv[1]))
         return usage();
     const struct command *c = find(argv[1]);
     if (!c)
@@ -70,11 +74,9 @@ int main(int argc, char **argv) {
     if (argc < 2)
         return cli_complain(NULL, "which command? \"weir --help\" lists them");
     const char *name = argv[1];
-    if (!strcmp(name, "--help") || !strcmp(name, "-h"))
-        return usage();
     if (!strcmp(name, "--version"))
         name = "version";
-    if (!strcmp(name, "help"))
+    if (asks_help(name))
         return help(argc - 1, argv + 1);
     const struct command *c = find(name);
     return c ? c->main(argc - 1, argv + 1) : unknown(name);

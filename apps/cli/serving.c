@@ -2,10 +2,13 @@
 #include "cli/census.h"
 #include "weir/host.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { STAGES_MAX = 8 };
 
@@ -44,6 +47,19 @@ static void hold_signals(void) {
     signal(SIGPIPE, SIG_IGN); /* stdout may be a pipe that nobody reads any more */
 }
 
+static int no_loops(const struct serving *s, int rc) {
+    struct weir_host host = {.size = sizeof host};
+    uint64_t loops = s->loops;
+    char memory[32];
+    if (rc != WEIR_ENOMEM || !s->memory_bytes)
+        return cli_complain(s->program, "the loops cannot be made: %s", weir_strerror(rc));
+    if (!loops && weir_host_read(&host) >= 0)
+        loops = host.cpus;
+    cli_bytes_text(s->memory_bytes, memory);
+    return cli_complain(s->program, "--memory: %s is too little for %" PRIu64 " loop%s", memory,
+                        loops, loops == 1 ? "" : "s");
+}
+
 int serving_group(const struct serving *s, struct weir_group **out) {
     struct weir_group_options o = {
         .size = sizeof o,
@@ -54,13 +70,35 @@ int serving_group(const struct serving *s, struct weir_group **out) {
         .memory_max = s->memory_bytes,
         .drain_ms = (uint32_t)(s->drain_ns / 1000000),
     };
+    if (!strcmp(s->transport, "uring") && strcmp(s->trigger, "lt") != 0)
+        return cli_complain(s->program, "--trigger: %s is for epoll only", s->trigger);
     hold_signals();
     raise_files();
     int rc = weir_group_new(&o, out);
-    return rc < 0 ? cli_complain(s->program, "the loops cannot be made: %s", weir_strerror(rc)) : 0;
+    return rc < 0 ? no_loops(s, rc) : 0;
 }
 
 /* --- serving --------------------------------------------------------------------------------- */
+
+/* The file of a unix socket. A successor may have put its own in the same place by the time this
+ * process ends: only the one that was made here is taken away. */
+struct place {
+    const char *path; /* NULL: not a unix socket */
+    struct stat made;
+};
+
+static void place_note(struct place *p, const char *address) {
+    p->path = strncmp(address, "unix:/", 6) ? NULL : address + 5;
+    if (p->path && lstat(p->path, &p->made) < 0)
+        p->path = NULL;
+}
+
+static void place_leave(const struct place *p) {
+    struct stat now;
+    if (p->path && lstat(p->path, &now) == 0 && now.st_dev == p->made.st_dev &&
+        now.st_ino == p->made.st_ino)
+        (void)unlink(p->path);
+}
 
 static int listen_failed(const struct serving *s, const struct weir_group *g, int rc) {
     const char *why = weir_server_why(g);
@@ -115,8 +153,11 @@ static int run(const struct serving *s, struct weir_group *g, const struct weir_
         weir_group_join(g);
         return cli_complain(s->program, "the loops cannot be started: %s", weir_strerror(rc)) - 1;
     }
+    struct place place;
+    place_note(&place, weir_server_address(server));
     announce(g, server, handler);
     rc = weir_group_run(g);
+    place_leave(&place);
     return rc < 0 ? cli_complain(s->program, "a loop broke: %s", weir_strerror(rc)) - 1 : 0;
 }
 
@@ -131,10 +172,11 @@ int serving_run(const struct serving *s, struct weir_group *g, const struct weir
                 unsigned n_stages, const char *handler) {
     struct weir_stage line[STAGES_MAX];
     struct weir_server *server;
-    struct census *c = s->stats ? census_new(g) : NULL;
+    struct census *c = s->stats ? census_new(g, s->stats) : NULL;
     unsigned n = 0;
     if (s->stats && (!c || census_start(c) < 0))
-        return give_up(g, c, cli_complain(s->program, "no memory for --stats"));
+        return give_up(g, c,
+                       cli_complain(s->program, "--stats: %s: %s", s->stats, strerror(errno)));
     if (c)
         line[n++] = census_stage(c);
     for (unsigned i = 0; i < n_stages && n < STAGES_MAX; i++)
@@ -145,7 +187,7 @@ int serving_run(const struct serving *s, struct weir_group *g, const struct weir
         return give_up(g, c, rc);
     }
     rc = run(s, g, server, handler);
-    if (c && census_write(c, s->stats) < 0)
+    if (c && census_write(c) < 0)
         rc = cli_complain(s->program, "--stats: %s: %s", s->stats, strerror(errno)) - 1;
     census_free(c);
     return rc;

@@ -2,6 +2,7 @@
 #include "cli/opt.h"
 #include "demo/child.h"
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LISTEN_MS = 5000, STOP_MS = 3000, PATH_CAP = 560 };
+enum { LISTEN_MS = 5000, STOP_MS = 3000, PATH_CAP = 560, HANDLERS_MAX = 32 };
 
 struct paths {
     char stats[PATH_CAP], load[PATH_CAP];
@@ -45,7 +46,8 @@ static void read_load(const json_t *j, struct block *b) {
     const json_t *response = at(j, "latency", "response", NULL);
     b->value[METRIC_REQUESTS] = number(at(j, "ledger", "ok", NULL));
     b->value[METRIC_ERRORS] = number(at(j, "ledger", "failed", NULL)) +
-                              number(at(j, "ledger", "timed_out", NULL));
+                              number(at(j, "ledger", "timed_out", NULL)) +
+                              number(at(j, "ledger", "cancelled", NULL));
     b->value[METRIC_RATE] = number(at(j, "achieved", "requests_per_s", NULL));
     b->value[METRIC_LITTLE] = number(at(j, "little", "l", NULL));
     b->value[METRIC_P50] = number(at(response, "p", "50", NULL)) / 1e6;
@@ -56,30 +58,45 @@ static void read_load(const json_t *j, struct block *b) {
     snprintf(b->invalid, sizeof b->invalid, "%s", why ? why : "");
 }
 
-/* The handler with the largest estimated time over all loops, and its shares. */
-static void read_hot(const json_t *loops, double busy_ns, struct block *b) {
-    double best = 0, all = 0;
+struct handler_sum { /* of all loops */
+    const char *name;
+    double ns, samples;
+};
+
+static void add_handler(struct handler_sum *sums, unsigned *n, const json_t *handler) {
+    const char *name = json_string_value(at(handler, "name", NULL));
+    unsigned i = 0;
+    while (name && i < *n && strcmp(sums[i].name, name) != 0)
+        i++;
+    if (!name || i == HANDLERS_MAX)
+        return;
+    if (i == *n)
+        sums[(*n)++] = (struct handler_sum){.name = name};
+    sums[i].ns += number(at(handler, "estimated_ns", NULL));
+    sums[i].samples += number(at(handler, "sampled", NULL));
+}
+
+/* Handlers are timed by the clock on the wall, so that a wait for a CPU looks like work: all of it
+ * is held against the hottest one. */
+static void read_hot(const json_t *loops, double busy_ns, double cpu_ns, struct block *b) {
+    struct handler_sum sums[HANDLERS_MAX] = {{0}}, best = {.name = ""};
     const json_t *loop, *handler;
+    double wait_ns = busy_ns > cpu_ns ? busy_ns - cpu_ns : 0;
+    unsigned n = 0;
     size_t i, k;
-    json_array_foreach(at(json_array_get(loops, 0), "handlers", NULL), k, handler) {
-        const char *name = json_string_value(at(handler, "name", NULL));
-        double sum = 0;
-        json_array_foreach(loops, i, loop) {
-            const json_t *other;
-            size_t n;
-            json_array_foreach(at(loop, "handlers", NULL), n,
-                               other) if (name &&
-                                          !strcmp(name, json_string_value(at(other, "name", NULL))))
-                sum += number(at(other, "estimated_ns", NULL));
-        }
-        all += sum;
-        if (sum > best) {
-            best = sum;
-            snprintf(b->hot, sizeof b->hot, "%s", name);
+    json_array_foreach(loops, i, loop) {
+        json_array_foreach(at(loop, "handlers", NULL), k, handler) {
+            add_handler(sums, &n, handler);
         }
     }
-    b->hot_share = all > 0 ? best / all * 100 : 0;
-    b->value[METRIC_HOT] = busy_ns > 0 ? best / busy_ns * 100 : 0;
+    for (unsigned s = 0; s < n; s++)
+        if (sums[s].ns > best.ns)
+            best = sums[s];
+    double hot_ns = best.ns > wait_ns ? best.ns - wait_ns : 0;
+    snprintf(b->hot, sizeof b->hot, "%s", best.name);
+    b->hot_samples = best.samples;
+    b->value[METRIC_WAIT] = busy_ns > 0 ? wait_ns / busy_ns * 100 : 0;
+    b->value[METRIC_HOT] = cpu_ns > 0 ? fmin(100, hot_ns / cpu_ns * 100) : 0;
 }
 
 static void read_stats(const json_t *j, const struct workload *w, struct block *b) {
@@ -103,7 +120,7 @@ static void read_stats(const json_t *j, const struct workload *w, struct block *
     b->value[METRIC_BUSY] = b->n_loops ? share / b->n_loops : 0;
     b->value[METRIC_CPU] = wall_ns > 0 ? cpu_ns / wall_ns * 100 : 0;
     b->value[METRIC_CPU_REQUEST] = served > 0 ? cpu_ns / served / 1000 : 0;
-    read_hot(loops, busy_ns, b);
+    read_hot(loops, busy_ns, cpu_ns, b);
 }
 
 static int read_block(const struct workload *w, const struct paths *p, struct block *b) {

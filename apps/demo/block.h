@@ -14,7 +14,8 @@ enum metric {
     METRIC_CPU_REQUEST, /* microseconds of server CPU */
     METRIC_CPU,         /* percent of one CPU, all loops together */
     METRIC_BUSY,        /* percent, the mean of the loops */
-    METRIC_HOT,         /* percent of the loops' busy time in the hottest handler */
+    METRIC_WAIT,        /* percent of the busy time in which a loop was ready and had no CPU */
+    METRIC_HOT,         /* percent of the loops' CPU time in the hottest handler, at least */
     METRIC_FOREIGN,     /* percent of one CPU that other programs used meanwhile */
     METRIC_COUNT,
 };
@@ -25,9 +26,9 @@ struct block {
     double value[METRIC_COUNT];
     double busy[BLOCK_LOOPS_MAX]; /* percent, per loop */
     unsigned n_loops;
-    char hot[32];      /* the handler with most sampled time */
-    double hot_share;  /* percent of the sampled time of all handlers */
-    char invalid[160]; /* why the load run says that its numbers count for nothing; "" otherwise */
+    char hot[32];       /* the handler with most estimated time */
+    double hot_samples; /* that its time is estimated from */
+    char invalid[160];  /* why the load run says that its numbers count for nothing; "" otherwise */
 };
 
 struct workload {

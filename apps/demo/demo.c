@@ -3,6 +3,7 @@
 #include "demo/demo.h"
 #include "cli/opt.h"
 #include "demo/report.h"
+#include "weir/host.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
@@ -24,7 +25,7 @@ enum {
 
 struct arguments {
     const char *out;
-    uint64_t blocks, loops, share;
+    uint64_t blocks, loops, share, seed;
 };
 
 static uint64_t now_ns(void) {
@@ -76,54 +77,81 @@ static void progress(const struct arguments *a, unsigned block, unsigned loops) 
         fprintf(stderr, "\n");
 }
 
-static void print_table(const struct side *a, const struct side *b) {
+static void print_table(const struct trial *t) {
     char x[120], y[120], z[80], name[40];
-    printf("%-30s %26s %26s   %s\n", "", loops_text(a->loops, x, sizeof x),
-           loops_text(b->loops, y, sizeof y), "after / before");
+    printf("%-34s %24s %24s   %s\n", "", loops_text(t->a.loops, x, sizeof x),
+           loops_text(t->b.loops, y, sizeof y), "after / before");
     for (enum metric m = 0; m < METRIC_COUNT; m++) {
         snprintf(name, sizeof name, "%s %s", metric_infos[m].name, metric_infos[m].unit);
-        printf("%-30s %26s %26s   %s\n", name, span_text(span_of(a, m), m, x, sizeof x),
-               span_text(span_of(b, m), m, y, sizeof y), change_text(a, b, m, z, sizeof z));
+        printf("%-34s %24s %24s   %s\n", name, span_text(span_of(&t->a, m), m, x, sizeof x),
+               span_text(span_of(&t->b, m), m, y, sizeof y), change_text(t, m, z, sizeof z));
     }
-    printf("%-30s %26s %26s\n\n", "busy, each loop (last block)", busy_text(a, x, sizeof x),
-           busy_text(b, y, sizeof y));
+    printf("%-34s %24s %24s\n\n", "busy, each loop (last block)", busy_text(&t->a, x, sizeof x),
+           busy_text(&t->b, y, sizeof y));
 }
 
-static int run_blocks(const struct arguments *arguments, const struct workload *w, struct side *a,
-                      struct side *b) {
-    for (unsigned i = 0; i < arguments->blocks * 2; i++) {
-        struct side *s = i % 2 ? b : a;
-        progress(arguments, i, s->loops);
-        if (block_run(w, s->loops, i + 1, &s->blocks[s->n]) < 0)
+/* --- running --------------------------------------------------------------------------------- */
+
+static uint64_t draw(uint64_t *state) { /* SplitMix64 */
+    uint64_t x = *state += 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+static int run_one(const struct arguments *arguments, const struct workload *w, struct side *s,
+                   unsigned number) {
+    struct block *b = &s->blocks[s->n];
+    progress(arguments, number, s->loops);
+    if (block_run(w, s->loops, number + 1, b) < 0)
+        return -1;
+    if (b->invalid[0])
+        fprintf(stderr, "weir demo: block %u is invalid: %s\n", number + 1, b->invalid);
+    s->n++;
+    return 0;
+}
+
+/* Pairs of one block of each side, which of them first is drawn: what drifts or alternates on the
+ * machine does not fall on one side only. */
+static int run_blocks(const struct arguments *arguments, const struct workload *w,
+                      struct trial *t) {
+    uint64_t state = t->seed;
+    for (unsigned i = 0; i < arguments->blocks; i++) {
+        bool swap = draw(&state) & 1;
+        if (run_one(arguments, w, swap ? &t->b : &t->a, 2 * i) < 0 ||
+            run_one(arguments, w, swap ? &t->a : &t->b, 2 * i + 1) < 0)
             return -1;
-        if (s->blocks[s->n].invalid[0])
-            fprintf(stderr, "weir demo: block %u is invalid: %s\n", i + 1, s->blocks[s->n].invalid);
-        s->n++;
     }
     return 0;
 }
 
-static int invalid_blocks(const struct side *s) {
-    int n = 0;
-    for (unsigned i = 0; i < s->n; i++)
-        n += s->blocks[i].invalid[0] != 0;
-    return n;
+/* Of both sides: blocks that say themselves that they do not count, or had errors. */
+static bool went_wrong(const struct trial *t) {
+    return side_valid(&t->a) < t->a.n || side_valid(&t->b) < t->b.n ||
+           span_of(&t->a, METRIC_ERRORS).high > 0 || span_of(&t->b, METRIC_ERRORS).high > 0;
 }
 
-static int conclude(const struct workload *w, const struct side *a, const struct side *b) {
-    char text[600], path[560];
-    print_table(a, b);
-    printf("%s\n\n", verdict_text(a, b, text, sizeof text));
-    printf("%s\n\n", hot_text(a, text, sizeof text));
-    printf("%s\n\n", machine_text(a, b, text, sizeof text));
+static int conclude(const struct workload *w, const struct trial *t) {
+    char text[TEXT_MAX], path[560];
+    print_table(t);
+    printf("%s\n\n", verdict_text(t, text, sizeof text));
+    printf("%s\n\n", hot_text(&t->a, text, sizeof text));
+    printf("%s\n\n", machine_text(t, text, sizeof text));
     snprintf(path, sizeof path, "%s/report.html", w->out);
-    if (report_write(path, w, a, b) < 0)
+    if (report_write(path, w, t) < 0)
         return cli_complain("demo", "%s: %s", path, strerror(errno)) - 1;
     printf("report: %s\n", path);
-    int bad = invalid_blocks(a) + invalid_blocks(b);
-    if (bad)
-        printf("INVALID: %d of the blocks do not count; see above\n", bad);
-    return bad ? 3 : 0;
+    return went_wrong(t) ? 3 : 0;
+}
+
+static struct trial trial_of(const struct arguments *arguments) {
+    struct weir_host host = {.size = sizeof host};
+    struct trial t = {.a = {.loops = 1},
+                      .b = {.loops = (unsigned)arguments->loops},
+                      .seed = arguments->seed ? arguments->seed : now_ns() % 1000000000 + 1};
+    if (weir_host_read(&host) >= 0)
+        t.cpus = host.cpus;
+    return t;
 }
 
 static int demo(const struct arguments *arguments) {
@@ -134,15 +162,15 @@ static int demo(const struct arguments *arguments) {
         .warmup = WARMUP,
         .payload = PAYLOAD,
     };
-    struct side a = {.loops = 1}, b = {.loops = (unsigned)arguments->loops};
+    struct trial t = trial_of(arguments);
     if (make_folder(w.out) < 0)
         return cli_complain("demo", "--out: %s: %s", w.out, strerror(errno));
-    printf(
-        "linkd digest server, %u connections x %u requests of %u bytes, %u blocks a side, 1 loop "
-        "against %u\n\n",
-        w.connections, w.per_connection, w.payload, (unsigned)arguments->blocks, b.loops);
+    printf("linkd digest server, %u connections x %u requests of %u bytes, %u blocks a side, 1 "
+           "loop against %u, seed %" PRIu64 "\n\n",
+           w.connections, w.per_connection, w.payload, (unsigned)arguments->blocks, t.b.loops,
+           t.seed);
     fflush(stdout);
-    return run_blocks(arguments, &w, &a, &b) < 0 ? 1 : conclude(&w, &a, &b);
+    return run_blocks(arguments, &w, &t) < 0 ? 1 : conclude(&w, &t);
 }
 
 int weir_demo_main(int argc, char **argv) {
@@ -157,7 +185,7 @@ int weir_demo_main(int argc, char **argv) {
          .kind = CLI_COUNT,
          .value = &a.blocks,
          .argument = "N",
-         .help = "blocks of each side",
+         .help = "blocks of each side; fewer than 4 cannot tell a difference",
          .min = 2,
          .max = BLOCKS_MAX},
         {.name = "loops",
@@ -173,6 +201,12 @@ int weir_demo_main(int argc, char **argv) {
          .argument = "N",
          .help = "requests of each connection; 0: about three seconds a block",
          .max = 100000},
+        {.name = "seed",
+         .kind = CLI_COUNT,
+         .value = &a.seed,
+         .argument = "N",
+         .help = "of the order inside each pair of blocks; 0: from the clock",
+         .max = INT64_MAX},
     };
     const struct cli_command command = {
         .name = "demo",
@@ -180,7 +214,12 @@ int weir_demo_main(int argc, char **argv) {
         .text = "Starts `weir linkd --handler digest` with one loop, measures it with `weir load`, "
                 "makes one change (more\n"
                 "loops), measures again in turn, and says what that did and whether the difference "
-                "can be told from noise.\n",
+                "can be told from noise.\n"
+                "CHANGED needs blocks that do not overlap and a chance of at most 5 %; NO VERDICT: "
+                "errors, over 20 % of a CPU\n"
+                "used by other programs, or fewer CPUs than loops. Exit codes: 0 measured, 1 a "
+                "child failed, 2 usage,\n"
+                "3 some block is INVALID or had errors.\n",
         .examples = "weir demo\nweir demo --out /tmp/demo --blocks 6\n",
         .options = options,
         .n_options = CLI_LENGTH(options),

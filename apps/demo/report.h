@@ -4,7 +4,6 @@
 #include "demo/summary.h"
 
 /* 0, or -1 with errno. */
-int report_write(const char *path, const struct workload *w, const struct side *a,
-                 const struct side *b);
+int report_write(const char *path, const struct workload *w, const struct trial *t);
 
 #endif

@@ -1,12 +1,14 @@
 /* One client connection: connects, keeps its slots busy, and comes back after a failure until its
  * share is done.
  *
- *   IDLE --connect--> CONNECTING --open--> UP --end of share (--short: answer), failure--> CLOSING
- * --closed--+ ^                     | failed | |                     v |
- *    +------timer------ WAITING
- * <----------------failed---------------------------------------------------+
- *    +<---------------------------------------------------ended in
- * order----------------------------------+
+ *       connect               open       failure, end of share, --short: answer
+ *   IDLE -----> CONNECTING ---------> UP --------------------------------------> CLOSING
+ *    ^ ^             |                                                            |  |
+ *    | |             | failed                                                     |  |
+ *    | |    timer    v                      closed after a failure                |  |
+ *    | +--------- WAITING <-------------------------------------------------------+  |
+ *    |                                      closed in order                          |
+ *    +-------------------------------------------------------------------------------+
  *
  * `arrived`: warm, waits for the window. `finished`: its share of the window is done. `dead`:
  * failed LOAD_DEAD_AFTER times in a row without an answer; it goes on trying, but the run no longer
@@ -175,7 +177,8 @@ static bool send_slot(struct load_conn *c, struct load_slot *s) {
         start_watch(c, s->sent_ns);
         return true;
     }
-    struct load_error e = {.fault = LOAD_FAULT_LOCAL, .code = rc};
+    struct load_error e = {.fault = rc == WEIR_EGONE ? LOAD_FAULT_CLOSED : LOAD_FAULT_LOCAL,
+                           .code = load_code_of_end(rc)};
     load_conn_missed(c, s, LOAD_FAILED, &e);
     load_conn_lose(c, &e);
     weir_chan_close(c->chan, WEIR_ABORT);
@@ -265,7 +268,7 @@ void load_conn_closed(struct load_conn *c, int why) {
         c->state = LOAD_IDLE;
         return;
     }
-    struct load_error e = {.fault = LOAD_FAULT_CLOSED, .code = why};
+    struct load_error e = {.fault = LOAD_FAULT_CLOSED, .code = load_code_of_end(why)};
     load_conn_lose(c, &e);
     if (in_order && w->run->o->is_short) {
         c->state = LOAD_IDLE;
@@ -278,6 +281,12 @@ void load_conn_closed(struct load_conn *c, int why) {
 }
 
 /* --- connecting ------------------------------------------------------------------------------ */
+
+/* --short: the request that has waited for its connection leaves now. */
+static bool send_first(struct load_conn *c) {
+    c->oldest->sent_ns = load_clock();
+    return send_slot(c, c->oldest);
+}
 
 static void connected(struct weir_chan *ch, int status, void *user) {
     struct load_conn *c = user;
@@ -298,7 +307,7 @@ static void connected(struct weir_chan *ch, int status, void *user) {
         atomic_store(&w->run->opened, true);
     if (w->ended)
         weir_chan_close(ch, WEIR_ABORT);
-    else if (!w->run->o->is_short || send_slot(c, c->oldest))
+    else if (!w->run->o->is_short || send_first(c))
         load_conn_pump(c, now);
 }
 

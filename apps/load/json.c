@@ -47,11 +47,12 @@ static json_t *errors_json(const struct load_result *res) {
 static json_t *options_json(const struct load_result *res) {
     const struct load_options *o = res->run->o;
     static const char *const verify[] = {"none", "echo", "digest"};
-    return json_pack("{s:i,s:i,s:i,s:o,s:b,s:o,s:s,s:i,s:s}", "connections", (int)o->connections,
-                     "loops", (int)res->run->n_workers, "in_flight", (int)o->in_flight,
-                     "payload_bytes", number(o->payload), "short", o->is_short, "timeout_ns",
-                     number(o->timeout_ns), "transport", res->run->transport, "service",
-                     (int)o->service, "verify", o->linkd ? verify[o->verify] : "echo");
+    return json_pack("{s:i,s:i,s:i,s:o,s:b,s:o,s:s,s:i,s:s,s:i}", "connections",
+                     (int)o->connections, "loops", (int)res->run->n_workers, "in_flight",
+                     (int)o->in_flight, "payload_bytes", number(o->payload), "short", o->is_short,
+                     "timeout_ns", number(o->timeout_ns), "transport", res->run->transport,
+                     "service", (int)o->service, "verify", o->linkd ? verify[o->verify] : "echo",
+                     "digest_rounds", o->verify == LOAD_VERIFY_DIGEST ? (int)o->digest_rounds : 0);
 }
 
 static json_t *client_json(const struct load_result *res) {
@@ -108,18 +109,23 @@ static json_t *result_json(const struct load_result *res) {
     return j;
 }
 
-int load_json_write(const struct load_result *res, const char *path) {
-    bool to_stdout = !strcmp(path, "-");
+FILE *load_json_open(const char *path) {
+    FILE *f = strcmp(path, "-") != 0 ? fopen(path, "we") : stdout;
+    if (!f)
+        cli_complain("load", "--json %s: %s", path, strerror(errno));
+    return f;
+}
+
+int load_json_write(const struct load_result *res, FILE *out) {
     json_t *j = result_json(res);
     errno = ENOMEM;
-    FILE *f = !j ? NULL : to_stdout ? stdout : fopen(path, "we");
-    bool good = f && json_dumpf(j, f, JSON_INDENT(2)) == 0 && fputc('\n', f) != EOF &&
-                fflush(f) == 0;
+    bool good = j && json_dumpf(j, out, JSON_INDENT(2)) == 0 && fputc('\n', out) != EOF &&
+                fflush(out) == 0;
     int saved = errno;
-    if (f && !to_stdout && fclose(f) != 0 && good) {
+    if (out != stdout && fclose(out) != 0 && good) {
         good = false;
         saved = errno;
     }
     json_decref(j);
-    return good ? 0 : cli_complain("load", "--json %s: %s", path, strerror(saved));
+    return good ? 0 : cli_complain("load", "--json %s: %s", res->run->o->json, strerror(saved));
 }

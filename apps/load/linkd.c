@@ -1,11 +1,22 @@
 /* linkd: calls over a connection, answered in any order. */
 #include "load/run.h"
-#include <stdio.h>
+#include <string.h>
+
+static bool right_digest(const struct load_slot *s, const struct weir_chain *answer) {
+    const struct load_run *r = s->conn->worker->run;
+    const uint8_t *want = load_payload_answer(&r->payload, s->conn->index, s->seq);
+    if (answer->bytes != LOAD_DIGEST_BYTES)
+        return false;
+    for (const struct weir_part *p = answer->first; p; want += p->slice.n, p = p->next)
+        if (memcmp(want, p->slice.p, p->slice.n) != 0)
+            return false;
+    return true;
+}
 
 static bool right(const struct load_slot *s, const struct weir_chain *answer) {
     const struct load_run *r = s->conn->worker->run;
     if (r->o->verify == LOAD_VERIFY_DIGEST)
-        return answer->bytes == 32;
+        return right_digest(s, answer);
     if (r->o->verify != LOAD_VERIFY_ECHO)
         return true;
     size_t off = 0;
@@ -20,7 +31,7 @@ static bool right(const struct load_slot *s, const struct weir_chain *answer) {
 static void answer_failed(struct load_slot *s, const struct weir_linkd_reply *r) {
     struct load_conn *c = s->conn;
     struct load_error e = {.fault = r->status == WEIR_ECALL ? LOAD_FAULT_ANSWER : LOAD_FAULT_CLOSED,
-                           .code = r->status,
+                           .code = load_code_of_end(r->status),
                            .wire = r->code};
     if (r->code)
         e.fault = LOAD_FAULT_ANSWER;
@@ -70,7 +81,7 @@ static void opened(struct weir_linkd_client *k, void *user) {
 
 static void closed(struct weir_linkd_client *k, int why, void *user) {
     (void)k;
-    load_conn_closed(user, why == WEIR_EGONE ? 0 : why);
+    load_conn_closed(user, why);
 }
 
 static void linkd_prepare(struct load_conn *c) {

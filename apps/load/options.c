@@ -7,9 +7,12 @@
 
 enum { CONNECTIONS_MAX = 1000000, IN_FLIGHT_MAX = 4096, SLOTS_MAX = 4000000, LOOPS_MAX = 256 };
 
+/* Of one answer, in bytes: some seconds. */
+static const uint64_t hashed_max = UINT64_C(1) << 30;
+
 /* The parser writes wide numbers and texts; check() moves them where they belong. */
 struct raw {
-    uint64_t connections, loops, in_flight, duration, timeout, service, seed, stats_pid,
+    uint64_t connections, loops, in_flight, duration, timeout, service, rounds, seed, stats_pid,
         loops_expected;
     const char *requests, *warmup, *bytes, *verify, *json, *transport, *rate, *target;
     bool is_short, quiet;
@@ -21,12 +24,18 @@ static const char *const verifies[] = {"none", "echo", "digest", NULL};
 static const char text[] =
     "TARGET is echo://HOST:PORT (bytes that come back) or linkd://HOST:PORT (frames and calls).\n"
     "Closed loop: every connection sends its next request when an answer has come.\n"
-    "Exit codes: 0 ok, 2 usage or preflight, 3 the run says nothing (INVALID), 4 unreachable,\n"
-    "130 interrupted; the report is complete in each case but 2.\n";
+    "Latencies: response is from when a request is due to its answer, service from when it is\n"
+    "sent; lag is the part before that (--short: the connect). '-': too few values to tell.\n"
+    "little: L = rate x mean response is how many requests were in flight on average; much less\n"
+    "than -c x -m asks for: the client held some back.\n"
+    "INVALID: a wrong answer, over 1 % failed or timed out, fewer than 100 ok, a window under\n"
+    "1 s, or trouble of the client. Exit codes: 0 VALID, 2 usage or preflight (no report),\n"
+    "3 INVALID, 4 unreachable (without any connection only a line and --json), 130 interrupted\n"
+    "(the report so far).\n";
 
 static const char examples[] =
     "weir load -c 100 -d 10s echo://127.0.0.1:9988\n"
-    "weir load -c 100 -n 5000 --short echo://127.0.0.1:9988\n"
+    "weir load -c 100 -d 5s --short echo://127.0.0.1:9988\n"
     "weir load -c 100 -n 300/conn --warmup 10/conn -b 8k linkd://127.0.0.1:9093\n"
     "weir load -c 16 -m 8 -d 5s --json - -q linkd://127.0.0.1:9093\n";
 
@@ -46,7 +55,8 @@ static int parse(struct raw *r, int argc, char **argv) {
         OPTION("requests", 'n', CLI_TEXT, &r->requests, "N|N/conn", "stop after so many requests",
                0, NO_LIMIT),
         OPTION("duration", 'd', CLI_DURATION, &r->duration, "TIME",
-               "length of the window (default 10s without -n)", 0, NO_LIMIT),
+               "length of the window (default 10s without -n); with -n: whichever comes first", 0,
+               NO_LIMIT),
         OPTION("bytes", 'b', CLI_TEXT, &r->bytes, "BYTES",
                "payload of a request (default 12 for echo, 8k for linkd)", 0, NO_LIMIT),
         OPTION("in-flight", 'm', CLI_COUNT, &r->in_flight, "N", "requests in flight per connection",
@@ -64,6 +74,8 @@ static int parse(struct raw *r, int argc, char **argv) {
          .value = &r->verify,
          .choices = verifies,
          .help = "linkd: what an answer must be (echo targets are always verified)"},
+        OPTION("digest-rounds", 0, CLI_COUNT, &r->rounds, "N",
+               "--verify digest: the server's rounds (at most 64 payloads take turns)", 1, 1000000),
         OPTION("seed", 0, CLI_COUNT, &r->seed, "N",
                "of the payloads (0: from the clock; the report has it)", 0, INT64_MAX),
         {.name = "transport",
@@ -173,6 +185,10 @@ static int check(struct load_options *o, const struct raw *r) {
     if (!o->linkd && (o->verify || r->service))
         return cli_complain("load", "--%s is for linkd:// targets",
                             o->verify ? "verify" : "service");
+    if (o->verify == LOAD_VERIFY_DIGEST && (bytes + LOAD_DIGEST_BYTES) * r->rounds > hashed_max)
+        return cli_complain(
+            "load", "--verify digest: %u rounds over %zu bytes are too much to compute beforehand",
+            o->digest_rounds, o->payload);
     return check_amounts(o, r);
 }
 
@@ -188,6 +204,7 @@ int load_options_parse(struct load_options *o, int argc, char **argv) {
                     .in_flight = 1,
                     .timeout = UINT64_C(10000000000),
                     .verify = "none",
+                    .rounds = 16,
                     .transport = "auto"};
     int rc = parse(&r, argc, argv);
     *o = (struct load_options){0};
@@ -204,6 +221,7 @@ int load_options_parse(struct load_options *o, int argc, char **argv) {
     o->verify = !strcmp(r.verify, "echo")     ? LOAD_VERIFY_ECHO
                 : !strcmp(r.verify, "digest") ? LOAD_VERIFY_DIGEST
                                               : LOAD_VERIFY_NONE;
+    o->digest_rounds = (unsigned)r.rounds;
     o->json = r.json;
     o->transport = !strcmp(r.transport, "auto") ? NULL : r.transport;
     o->stats_pid = (unsigned)r.stats_pid;

@@ -28,6 +28,7 @@ struct load_options {
     size_t payload;
     unsigned service;
     enum load_verify verify;
+    unsigned digest_rounds;  /* for LOAD_VERIFY_DIGEST */
     const char *json;        /* path, "-" or NULL */
     const char *transport;   /* NULL: auto */
     unsigned stats_pid;      /* 0: none */

@@ -3,7 +3,11 @@
 #include <math.h>
 #include <stdarg.h>
 
-enum { WINDOW_MIN_MS = 1000, FINISHED_MIN = 100 };
+enum { WINDOW_MIN_MS = 1000, OK_MIN = 100 };
+
+/* Of the requests started: more failures than these, and rates and latencies are about the few that
+ * got through. */
+static const double missed_max = 0.01;
 
 const struct load_quantile load_quantiles[LOAD_QUANTILES] = {
     {"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}, {"p99.9", 0.999}};
@@ -67,14 +71,16 @@ static uint64_t window_of(const struct load_result *res) {
 
 static void add_costs(struct load_result *res) {
     const struct load_edge *a = &res->run->edges[0], *b = &res->run->edges[1];
-    double n = (double)res->finished, seconds = (double)res->window_ns / 1e9;
-    if (!res->finished || !res->window_ns)
+    double n = (double)res->ledger.ok, seconds = (double)res->window_ns / 1e9;
+    double between = (double)(b->at_ns - a->at_ns);
+    if (!res->ledger.ok || !res->window_ns)
         return;
     res->rate = (double)res->ledger.ok / seconds;
     res->little = res->rate * weir_hist_mean(res->response) / 1e9;
     res->user_us = (double)(b->user_ns - a->user_ns) / 1e3 / n;
     res->system_us = (double)(b->system_ns - a->system_ns) / 1e3 / n;
-    res->busy = (double)(b->busy_ns - a->busy_ns) / (double)res->window_ns / res->run->n_workers;
+    if (between > 0) /* a turn that began before the first edge counts whole: at most all of it */
+        res->busy = fmin(1, (double)(b->busy_ns - a->busy_ns) / between / res->run->n_workers);
     res->sends = (double)(b->sent - a->sent) / n;
     res->receives = (double)(b->received - a->received) / n;
     res->sent_rate = (double)(b->sent_bytes - a->sent_bytes) / seconds;
@@ -101,6 +107,31 @@ __attribute__((format(printf, 2, 3))) static void invalid(struct load_result *re
     va_end(a);
 }
 
+static uint64_t wrong_answers(const struct load_result *res) {
+    uint64_t n = 0;
+    for (unsigned i = 0; i < res->n_errors; i++)
+        if (res->errors[i].fault == LOAD_FAULT_VERIFY)
+            n += res->errors[i].count;
+    return n;
+}
+
+/* What the answers say against the run. */
+static void judge_answers(struct load_result *res) {
+    const struct load_ledger *l = &res->ledger;
+    uint64_t missed = l->failed + l->timed_out, wrong = wrong_answers(res);
+    if (!l->ok && !l->failed)
+        invalid(res, "no request finished");
+    else if (!l->ok)
+        invalid(res, "no request was ok");
+    else if (l->ok < OK_MIN)
+        invalid(res, "%" PRIu64 " requests were ok, fewer than %d", l->ok, OK_MIN);
+    if (wrong)
+        invalid(res, "%" PRIu64 " answer%s wrong", wrong, wrong == 1 ? " was" : "s were");
+    if ((double)missed > missed_max * (double)l->started)
+        invalid(res, "%.1f %% of the requests failed or timed out, over %.0f %%",
+                (double)missed * 100 / (double)l->started, missed_max * 100);
+}
+
 static void judge(struct load_result *res, int rc) {
     bool cut = res->end != LOAD_END_TIME && res->end != LOAD_END_SIGNAL;
     if (rc < 0 || res->end == LOAD_END_BROKEN)
@@ -109,12 +140,12 @@ static void judge(struct load_result *res, int rc) {
         invalid(res, "the ledger does not balance: a bug in weir load");
     if (!atomic_load(&res->run->t0_ns))
         invalid(res, "the measured window never began");
-    else if (!res->finished)
-        invalid(res, "no request finished");
-    else if (res->finished < FINISHED_MIN)
-        invalid(res, "%" PRIu64 " requests finished, fewer than %d", res->finished, FINISHED_MIN);
+    else
+        judge_answers(res);
     if (res->window_ns && res->window_ns < WINDOW_MIN_MS * UINT64_C(1000000))
-        invalid(res, "the window is %.3f s, shorter than 1 s", (double)res->window_ns / 1e9);
+        invalid(res,
+                "the window is %.3f s, shorter than 1 s: measure longer with -d or a larger -n",
+                (double)res->window_ns / 1e9);
     if (cut && atomic_load(&res->run->t0_ns) && res->not_started)
         invalid(res, "%" PRIu64 " requests were never started: their connections kept failing",
                 res->not_started);
@@ -147,7 +178,6 @@ void load_result_make(struct load_result *res, struct load_run *r, int rc) {
     res->service = first->service;
     res->lag = first->lag;
     res->connect = first->connect;
-    res->finished = res->ledger.ok + res->ledger.failed;
     res->configured = r->o->connections * r->o->in_flight;
     res->balanced = balances(&res->ledger) && balances(&res->warmup) &&
                     weir_hist_count(res->response) == res->ledger.ok;

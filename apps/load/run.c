@@ -68,6 +68,10 @@ static void begin_window(struct weir_loop *l, void *user) {
     if (w->ended)
         return;
     w->measuring = true;
+    if (w->run->o->is_short) { /* connects belong to requests here, and those were the warm-up's */
+        weir_hist_reset(w->connect);
+        atomic_store_explicit(&w->opened, 0, memory_order_relaxed);
+    }
     if (duration) {
         w->end_ns = t0 + duration;
         weir_timer_arm(l, &w->end, w->end_ns, time_is_up);
@@ -173,6 +177,8 @@ int load_run_init(struct load_run *r, const struct load_options *o) {
     atomic_init(&r->live, o->connections);
     r->workers = calloc(r->n_workers, sizeof r->workers[0]);
     bool made = r->workers && load_payload_init(&r->payload, o->seed, o->payload) >= 0;
+    if (made && o->verify == LOAD_VERIFY_DIGEST)
+        made = load_payload_digest(&r->payload, o->digest_rounds) >= 0;
     for (unsigned i = 0; made && i < r->n_workers; i++)
         made = worker_init(r, i);
     if (made)

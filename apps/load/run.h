@@ -1,7 +1,9 @@
 /* One run: connections on client loops, a barrier between warm-up and window, and what was counted.
  *
- *   WARM --all connections are warm: edge 0, t0--> WINDOW --shares done | time is up | nobody is
- * left | signal: edge 1--> ENDED
+ *        all connections are warm: edge 0, t0             edge 1
+ *   WARM -----------------------------------> WINDOW ----------------> ENDED
+ *                                             shares done, time is up,
+ *                                             nobody is left, signal
  *
  * A worker is everything of one loop; only that loop's thread touches it, except the relaxed
  * counters, which the progress line reads. After weir_group_join the main thread reads all of it.
@@ -34,7 +36,7 @@ enum load_fault { /* what went wrong, from the client's point of view */
 
 struct load_error { /* one class of errors */
     enum load_fault fault;
-    int code;      /* enum weir_error; 0: none (the peer closed in order) */
+    int code;      /* enum weir_error; 0: none (the peer closed the connection) */
     unsigned wire; /* linkd: the ERROR frame's code */
     bool warmup;
     uint64_t count;
@@ -54,7 +56,9 @@ struct load_slot { /* room for one request in flight */
     struct load_conn *conn;
     struct load_slot *next; /* in the free list, or in the order of sending */
     struct weir_linkd_call *call;
-    uint64_t intended_ns, sent_ns, seq;
+    uint64_t intended_ns; /* when it was due; --short: when its connect began */
+    uint64_t sent_ns;     /* when it was handed to the connection */
+    uint64_t seq;
     bool busy, expired;
 };
 
@@ -179,6 +183,12 @@ void load_conn_lose(struct load_conn *c, const struct load_error *e);
 void load_conn_unanswered(struct load_conn *c);
 /* The channel is gone. */
 void load_conn_closed(struct load_conn *c, int why);
+
+/* The code of an ended connection as an error has it: that its channel is gone is how this side
+ * sees that the peer has closed. */
+static inline int load_code_of_end(int code) {
+    return code == WEIR_EGONE ? 0 : code;
+}
 
 static inline void load_bump(_Atomic uint64_t *counter) { /* one writer */
     uint64_t v = atomic_load_explicit(counter, memory_order_relaxed);

@@ -52,7 +52,7 @@ static void print_head(const struct load_result *res, FILE *out) {
         fprintf(out, ", service %u", o->service);
     fprintf(out, ", answers %s\n",
             !o->linkd || o->verify == LOAD_VERIFY_ECHO ? "verified byte for byte"
-            : o->verify == LOAD_VERIFY_DIGEST          ? "verified by length"
+            : o->verify == LOAD_VERIFY_DIGEST          ? "verified as digests"
                                                        : "not verified");
 }
 
@@ -91,7 +91,7 @@ static void print_latency(const struct load_result *res, FILE *out) {
 
 static void print_costs(const struct load_result *res, FILE *out) {
     char mean[16];
-    if (!res->finished || !res->window_ns)
+    if (!res->ledger.ok || !res->window_ns)
         return;
     fprintf(out, "little    L %.1f of %u configured (%.2f): %.1f req/s x %s mean response%s\n",
             res->little, res->configured, res->little / res->configured, res->rate,
@@ -126,6 +126,20 @@ static void print_errors(const struct load_result *res, FILE *out) {
         fprintf(out, "          and %s of other classes\n", count_text(res->errors_dropped, count));
 }
 
+static void print_verdict(const struct load_result *res, FILE *out) {
+    const struct load_options *o = res->run->o;
+    fprintf(out, "%s", res->n_reasons ? "INVALID: " : "VALID");
+    for (unsigned i = 0; i < res->n_reasons; i++)
+        fprintf(out, "%s%s", i ? "; " : "", res->reasons[i]);
+    if (res->end == LOAD_END_SIGNAL && !res->n_reasons) {
+        fprintf(out, " so far (interrupted after %.1f", (double)res->window_ns / 1e9);
+        if (o->duration_ns)
+            fprintf(out, " of %.1f", (double)o->duration_ns / 1e9);
+        fprintf(out, " s)");
+    }
+    fputc('\n', out);
+}
+
 void load_text_print(const struct load_result *res, FILE *out) {
     char sent[24], received[24];
     print_head(res, out);
@@ -141,7 +155,5 @@ void load_text_print(const struct load_result *res, FILE *out) {
     print_latency(res, out);
     print_costs(res, out);
     print_errors(res, out);
-    fprintf(out, "%s", res->n_reasons ? "INVALID: " : "VALID\n");
-    for (unsigned i = 0; i < res->n_reasons; i++)
-        fprintf(out, "%s%s", res->reasons[i], i + 1 < res->n_reasons ? "; " : "\n");
+    print_verdict(res, out);
 }

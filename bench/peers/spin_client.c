@@ -5,7 +5,11 @@
  *      WARM --warm_ms over--> OPEN --seconds over, or requests answered--> CLOSED
  *
  * Clocks and CPU counters are read at the two arrows; with --requests there is no warm-up and the
- * first arrow lies before the first byte. */
+ * first arrow lies before the first byte.
+ *
+ * With --lock-step all connections ask, then all are answered, then again. The client sleeps while
+ * it waits, so it can share the server's CPU; there a server that does not preempt it (SCHED_BATCH)
+ * finds all the requests at once, and every one of its turns has the same work. */
 #include "peer.h"
 #include "wire.h"
 
@@ -39,6 +43,7 @@ struct options {
     double seconds;
     double warm_ms;
     uint64_t requests; /* 0: run for `seconds` */
+    bool lock_step;
     int server_pid;
     int server_cpu, client_cpu; /* whose foreign load to report */
 };
@@ -239,23 +244,26 @@ static void conn_receive(struct client *client, struct conn *conn) {
     client->answered++;
     if (client->options.mode == MODE_SHORT)
         close(conn->fd);
-    conn_ask(client, conn);
+    if (!client->options.lock_step)
+        conn_ask(client, conn);
 }
 
 /* ---- the run ---- */
 
-static void turn(struct client *client) {
+/* Returns how many connections had something to receive. */
+static int turn(struct client *client, int wait_ms) {
     struct epoll_event events[EVENTS_MAX];
-    int count = epoll_wait(client->epoll, events, EVENTS_MAX, 0);
+    int count = epoll_wait(client->epoll, events, EVENTS_MAX, wait_ms);
     for (int i = 0; i < count; i++)
         conn_receive(client, events[i].data.ptr);
+    return count;
 }
 
 /* Turns until the clock says `until` or as many requests as asked for are answered. */
 static void turn_until(struct client *client, uint64_t until) {
     uint64_t answered = client->answered, moved = now_ns();
     for (uint64_t now = moved; now < until; now = now_ns()) {
-        turn(client);
+        turn(client, 0);
         if (client->options.requests && client->answered == client->options.requests)
             return;
         if (client->answered != answered) {
@@ -263,6 +271,21 @@ static void turn_until(struct client *client, uint64_t until) {
             moved = now;
         } else if (now - moved > STALL_S * 1000000000ull) {
             fail(client, &client->conns[0], "no answer on any connection");
+        }
+    }
+}
+
+static void ask_all(struct client *client) {
+    for (unsigned i = 0; i < client->options.connections; i++)
+        conn_ask(client, &client->conns[i]);
+}
+
+static void lock_step(struct client *client) {
+    while (client->answered < client->options.requests) {
+        ask_all(client);
+        while (client->answered < client->started) {
+            if (turn(client, STALL_S * 1000) == 0)
+                fail(client, &client->conns[0], "no answer on any connection");
         }
     }
 }
@@ -286,24 +309,27 @@ static void report(const struct options *options, uint64_t answered, const struc
 static void run(struct client *client) {
     const struct options *options = &client->options;
     struct edge from = edge_read(options);
-    for (unsigned i = 0; i < options->connections; i++)
-        conn_ask(client, &client->conns[i]);
-    if (options->requests) {
+    uint64_t before = 0;
+    if (options->lock_step) {
+        lock_step(client);
+    } else if (options->requests) {
+        ask_all(client);
         turn_until(client, UINT64_MAX);
     } else {
+        ask_all(client);
         turn_until(client, now_ns() + (uint64_t)(options->warm_ms * 1e6));
+        before = client->answered;
         from = edge_read(options);
-    }
-    uint64_t before = options->requests ? 0 : client->answered;
-    if (!options->requests)
         turn_until(client, from.wall + (uint64_t)(options->seconds * 1e9));
+    }
     struct edge to = edge_read(options);
     report(options, client->answered - before, &from, &to);
 }
 
 static _Noreturn void usage(void) {
     fputs("usage: spin_client --connect IP:PORT --mode long|short|linkd|digest --connections N\n"
-          "                   --size BYTES (--seconds S [--warm-ms MS] | --requests N)\n"
+          "                   --size BYTES\n"
+          "                   (--seconds S [--warm-ms MS] | --requests N [--lock-step])\n"
           "                   [--server-pid PID] [--server-cpu N] [--client-cpu N]\n",
           stderr);
     exit(2);
@@ -327,6 +353,7 @@ static void options_parse(int argc, char **argv, struct options *options) {
                                           {"seconds", 1, NULL, 'd'},
                                           {"warm-ms", 1, NULL, 'w'},
                                           {"requests", 1, NULL, 'n'},
+                                          {"lock-step", 0, NULL, 'l'},
                                           {"server-pid", 1, NULL, 'p'},
                                           {"server-cpu", 1, NULL, 'S'},
                                           {"client-cpu", 1, NULL, 'C'},
@@ -342,6 +369,7 @@ static void options_parse(int argc, char **argv, struct options *options) {
         case 'd': options->seconds = strtod(optarg, NULL); break;
         case 'w': options->warm_ms = strtod(optarg, NULL); break;
         case 'n': options->requests = strtoull(optarg, NULL, 10); break;
+        case 'l': options->lock_step = true; break;
         case 'p': options->server_pid = atoi(optarg); break;
         case 'S': options->server_cpu = atoi(optarg); break;
         case 'C': options->client_cpu = atoi(optarg); break;
@@ -349,6 +377,7 @@ static void options_parse(int argc, char **argv, struct options *options) {
         }
     }
     bool bounded = (options->seconds > 0) != (options->requests > 0);
+    bounded = bounded && (options->requests || !options->lock_step);
     if (!good || optind != argc || !options->address.sin_port || !options->connections ||
         !bounded || !options->size || options->size > WIRE_BUFFER_BYTES - WIRE_HEAD_BYTES)
         usage();

@@ -65,8 +65,9 @@ struct weir_loop *weir_ctx_loop(struct weir_ctx *c);
 /* Bytes to the next handler that reads. Takes in: >= 0 once taken, whatever that handler does (its
  * error closes the channel); c stays valid until its close. EGONE: the channel is closing. */
 int weir_ctx_forward(struct weir_ctx *c, struct weir_chain *in);
-/* Bytes towards the socket, flushed at the end of the read batch or in the next drain. Takes out.
- * EFULL: over held_max; EGONE: closing. */
+/* Bytes towards the socket, flushed at the end of the read batch or in the next drain. Takes out,
+ * also beyond the high mark: that one is for whoever asks weir_ctx_room or has `writable`, and
+ * stops the reading. EFULL: over held_max; EGONE: closing. */
 int weir_ctx_send(struct weir_ctx *c, struct weir_chain *out);
 /* Bytes until the high mark; <= 0: stop, writable(true) will come. */
 int64_t weir_ctx_room(const struct weir_ctx *c);
@@ -102,9 +103,9 @@ void weir_chan_shutdown(struct weir_chan *ch);
 void weir_chan_close(struct weir_chan *ch, enum weir_close how);
 /* As close(WEIR_DRAIN), with a reason for the handlers' close. */
 void weir_chan_fail(struct weir_chan *ch, int why);
-/* Go on reading while the output is above its high mark, from now on; see struct weir_limits. For
- * side of a protocol that must take answers to be able to send: two ends that both stop wait for
- * each other for ever. */
+/* Go on reading while the output is above its high mark, from now on, or not; see struct
+ * weir_limits. For the side of a protocol that must take answers to be able to send: two ends that
+ * both stop wait for each other for ever. Clients begin with yes. */
 void weir_chan_read_while_full(struct weir_chan *ch, bool yes);
 /* Counts as activity for idle_ms. */
 void weir_chan_touch(struct weir_chan *ch);
@@ -167,8 +168,9 @@ struct weir_server_options {
     struct weir_limits limits;
 };
 
-/* Opens one listener per loop; they accept once the group runs. A unix path has one, on loop 0. The
- * server belongs to the group. Before start, where an address in use is tried for a second; or
+/* Opens one listener per loop; they accept once the group runs. A unix path has one, on loop 0; its
+ * file stays when the server ends, and one whose owner is gone is replaced. The server belongs to
+ * the group. Before start, where an address in use is tried for a second; or
  * later on any thread but a loop's, where it is tried once, because loop 0 waits. Takes the fds (on
  * < 0 some of them may be closed). EINVAL (weir_server_why says what), EINUSE (someone else listens
  * and join is off), ENOMEM, EFDS, ESTOPPED, ESYS. */
@@ -184,8 +186,8 @@ struct weir_client_options {
     const struct weir_stage *stages;
     unsigned n_stages;
     uint32_t connect_ms; /* 0: 10,000 */
-    /* Stop reading while the output is above its high mark, as servers do. Off, since a client and a
-     * server that both stop wait for each other for ever; on for a client that answers what it
+    /* Stop reading while the output is above its high mark, as servers do. Off, since a client and
+     * a server that both stop wait for each other for ever; on for a client that answers what it
      * reads, such as a proxy. limits.read_while_full says nothing here. */
     bool stop_while_full;
     struct weir_limits limits;

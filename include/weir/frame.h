@@ -95,7 +95,9 @@ int weir_frame_write(const struct weir_frame_format *f, struct weir_mem *m,
 struct weir_ctx;
 struct weir_handler;
 
-struct weir_frame_service { /* config of weir_frame_handler; outlives the server or channel */
+/* Config of weir_frame_handler; outlives the server or channel. Without one, or without its format
+ * or frame, the handler refuses each channel with EINVAL. */
+struct weir_frame_service {
     const struct weir_frame_format *format;
     /* One frame. Take what you like; the rest of it is released. < 0 closes the connection with
      * that reason. Loop. */

@@ -48,15 +48,16 @@ enum weir_linkd_flag {
     WEIR_LINKD_MORE = 2, /* frames of the same type and id follow; REQUEST and RESPONSE only */
 };
 
-enum weir_linkd_code { /* the u16 in front of an ERROR frame's text */
-                       WEIR_LINKD_MALFORMED = 1,
-                       WEIR_LINKD_TOO_LARGE,
-                       WEIR_LINKD_UNKNOWN_SERVICE,
-                       WEIR_LINKD_OVERLOADED,
-                       WEIR_LINKD_DEADLINE_EXCEEDED,
-                       WEIR_LINKD_CANCELLED,
-                       WEIR_LINKD_INTERNAL,
-                       WEIR_LINKD_UNAVAILABLE,
+/* The u16 in front of an ERROR frame's text. */
+enum weir_linkd_code {
+    WEIR_LINKD_MALFORMED = 1,
+    WEIR_LINKD_TOO_LARGE,
+    WEIR_LINKD_UNKNOWN_SERVICE,
+    WEIR_LINKD_OVERLOADED,
+    WEIR_LINKD_DEADLINE_EXCEEDED,
+    WEIR_LINKD_CANCELLED,
+    WEIR_LINKD_INTERNAL,
+    WEIR_LINKD_UNAVAILABLE,
 };
 
 /* The phrase of an ERROR code ("too large"). Any thread; static storage; "unknown code" otherwise.

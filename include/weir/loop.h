@@ -63,8 +63,9 @@ unsigned weir_loop_index(const struct weir_loop *l);
 uint64_t weir_loop_now(const struct weir_loop *l);
 /* The loop's pool. Loop. */
 struct weir_mem *weir_loop_mem(struct weir_loop *l);
-/* fn(l, user) runs on the loop, in the order of each posting thread. Any thread. ENOMEM; ESTOPPED:
- * it never runs. */
+/* fn(l, user) runs on the loop, in the order of each posting thread. Before the group starts too:
+ * what was posted then runs in the loop's first turn. Any thread. ENOMEM; ESTOPPED: it never runs.
+ */
 int weir_loop_post(struct weir_loop *l, void (*fn)(struct weir_loop *l, void *user), void *user);
 /* Asks that fn(l, user) run when the group stops, before channels drain: where a program ends what
  * it keeps going. Loop. ENOMEM. */

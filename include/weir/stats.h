@@ -20,7 +20,7 @@ struct weir_loop_stats {
     uint64_t turn_max_ns;                 /* longest turn */
     uint64_t channels;                    /* open now */
     uint64_t opened, closed, refused_fds; /* connections; accepts that met the descriptor wall */
-    uint64_t listeners;
+    uint64_t listeners, listeners_lost;   /* open now; closed because accepting failed for good */
     uint64_t received, received_bytes, sent, sent_bytes, control_calls;
     uint64_t memory_live, memory_chunks; /* bytes */
     uint64_t inbox, wakes; /* things that came from other threads; wake-ups they needed */

@@ -81,6 +81,22 @@ static void open_channel(struct weir_chan *ch) {
     }
 }
 
+/* The loop ends, but this one was let in and never heard, and its request may be with the kernel
+ * already: the drain waits for the first bytes and their answer, a moment. */
+static void hold_late(struct weir_chan *ch) {
+    ch->late = 1;
+    ch->holds++;
+    weir__chan_deadline_set(ch, WEIR__CHAN_DL_LATE, WEIR__CHAN_LATE_MS);
+}
+
+void weir__chan_not_late(struct weir_chan *ch) {
+    if (!ch->late)
+        return;
+    ch->late = 0;
+    ch->holds--;
+    weir__chan_dirty(ch);
+}
+
 int weir__chan_accept(struct weir__chan_plan *p, intptr_t handle) {
     struct weir_chan *ch = chan_new(p);
     if (!ch)
@@ -272,6 +288,8 @@ static void on_bury(struct weir__loop_grave *g) {
 
 static void on_stop(struct weir__loop_member *m, bool abort) {
     struct weir_chan *ch = container_of(m, struct weir_chan, member);
+    if (!abort && ch->state == WEIR__CHAN_OPEN && !ch->heard && !ch->late)
+        hold_late(ch);
     weir__chan_close(ch, ch->state == WEIR__CHAN_CONNECTING || abort ? WEIR_ESTOPPED : 0, abort);
 }
 

@@ -52,6 +52,7 @@ enum weir__chan_state {
 };
 
 enum { WEIR__CHAN_BATCH_MIN = 64 * 1024 };
+enum { WEIR__CHAN_LATE_MS = 100 }; /* what a channel that came late has for its first bytes */
 enum { WEIR__CHAN_STAGES_MAX = 32 }; /* of a plan; frames of attribution are as many */
 
 /* Reasons not to read. */
@@ -67,6 +68,7 @@ enum weir__chan_deadline {
     WEIR__CHAN_DL_IDLE,
     WEIR__CHAN_DL_STAGE,
     WEIR__CHAN_DL_BUFFERS,
+    WEIR__CHAN_DL_LATE,
     WEIR__CHAN_DEADLINES
 };
 
@@ -111,7 +113,9 @@ struct weir_chan {
     uint64_t ref;
     uint8_t state, paused;
     uint8_t armed : 1, cancelling : 1; /* what the door was told about receiving */
-    uint8_t in_batch : 1, file_flight : 1, eof_clean : 1, aborted : 1, buried : 1, drain_told : 1;
+    uint8_t in_batch : 1, file_flight : 1, eof_clean : 1, aborted : 1, buried : 1, heard : 1;
+    /* late: its loop ends before it was heard; held until its first bytes were answered */
+    uint8_t late : 1, drain_told : 1;
     union { /* anything that keeps a batch from ending with "flushed, go on reading" */
         uint16_t unusual;
         struct {
@@ -164,6 +168,8 @@ int weir__chan_connect(struct weir__chan_plan *p, const struct weir_addr *to, ui
 /* Begins the end (OPEN -> DRAINING, or with abort -> CLOSING); later calls can only make it an
  * abort. The first why stays. */
 void weir__chan_close(struct weir_chan *ch, int why, bool abort);
+/* A late channel has had its chance. */
+void weir__chan_not_late(struct weir_chan *ch);
 /* Makes the door agree with what the channel wants now: reading, shutdown, the next step of
  * closing. */
 void weir__chan_settle(struct weir_chan *ch);

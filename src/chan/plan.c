@@ -23,6 +23,8 @@ static struct weir_limits with_defaults(const struct weir_limits *given) {
 }
 
 static bool stages_valid(const struct weir_stage *stages, unsigned n) {
+    if (!stages)
+        return false;
     for (unsigned i = 0; i < n; i++)
         if (!stages[i].handler || !stages[i].handler->name)
             return false;

@@ -124,9 +124,17 @@ static void on_bytes(struct weir_chan *ch, struct weir__io_done *d) {
     part->slice = d->slice;
     weir__mem_chain_link(&c->in, part);
     ch->leftover += n;
-    ch->in_batch = 1;
+    ch->in_batch = ch->heard = 1;
     weir__chan_read_ctx(c);
     end_of_batch(ch, d->more);
+}
+
+/* Draining, but a handler holds, or the channel came late. */
+static void on_bytes_at_the_end(struct weir_chan *ch, struct weir__io_done *d) {
+    bool more = d->more;
+    on_bytes(ch, d);
+    if (!more)
+        weir__chan_not_late(ch);
 }
 
 /* Past OPEN bytes have no reader: they are dropped, and lingering ends when the peer sends more
@@ -150,6 +158,7 @@ static void on_last(struct weir_chan *ch, int code) {
     case WEIR__IO_EOF:
         ch->paused |= WEIR__CHAN_PAUSE_EOF;
         ch->eof_pending = ch->eof_clean = 1;
+        weir__chan_not_late(ch);
         break;
     case WEIR__IO_CREDIT:
     case WEIR_ECANCELLED: break;
@@ -166,8 +175,10 @@ static void on_last(struct weir_chan *ch, int code) {
 void weir__chan_on_received(struct weir_chan *ch, struct weir__io_done *d) {
     if (unlikely(d->last))
         on_last(ch, d->code);
-    else if (weir__chan_live(ch))
+    else if (likely(ch->state == WEIR__CHAN_OPEN))
         on_bytes(ch, d);
+    else if (weir__chan_live(ch))
+        on_bytes_at_the_end(ch, d);
     else
         on_unwanted(ch, d);
 }

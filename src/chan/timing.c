@@ -69,7 +69,8 @@ static void fire(struct weir_timer *t) {
     static void (*const due[WEIR__CHAN_DEADLINES])(struct weir_chan *) = {
         [WEIR__CHAN_DL_IDLE] = idle_due,
         [WEIR__CHAN_DL_STAGE] = stage_due,
-        [WEIR__CHAN_DL_BUFFERS] = buffers_due};
+        [WEIR__CHAN_DL_BUFFERS] = buffers_due,
+        [WEIR__CHAN_DL_LATE] = weir__chan_not_late};
     struct weir_chan *ch = container_of(t, struct weir_chan, timer);
     for (unsigned i = 0; i < WEIR__CHAN_DEADLINES; i++) {
         if (!ch->deadlines[i] || !passed(ch->deadlines[i], now_ms(ch)))

@@ -123,6 +123,8 @@ struct weir__io_ops {
     int64_t (*parked)(
         struct weir__io *io,
         struct weir__io_sock *s); /* bytes or handles the door holds for the next arm */
+    int (*queued)(struct weir__io *io, struct weir__io_sock *s); /* a listener: 1 somebody waits to
+                                                                    be accepted, 0 nobody does */
 
     /* Turning. */
     int (*start)(struct weir__io *io); /* once, on the loop's thread, before the first wait */

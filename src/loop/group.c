@@ -107,6 +107,7 @@ int weir_group_loop_stats(struct weir_group *g, unsigned index, struct weir_loop
         .closed = get(&c->closed),
         .refused_fds = get(&c->refused_fds),
         .listeners = get(&c->listeners),
+        .listeners_lost = get(&c->listeners_lost),
         .received = get(&io->receives),
         .received_bytes = get(&io->received_bytes),
         .sent = get(&io->sends),

@@ -31,7 +31,7 @@ enum {
     WEIR__LOOP_DRAIN_EVERY = 16,
     WEIR__LOOP_DRAIN_NS = 100000,
     WEIR__LOOP_TASKS_MAX = 64,
-    WEIR__LOOP_NAP_NS = 5000, /* a wait shorter than this did not sleep: waking up alone takes longer */
+    WEIR__LOOP_NAP_NS = 5000, /* a shorter wait did not sleep: waking up alone takes longer */
 };
 
 /* Who gets a socket's completions: the `user` of every socket opened on a loop points at one. */
@@ -70,8 +70,8 @@ struct weir__loop_env { /* the world a loop is born into */
 
 struct weir__loop_counters { /* written by the loop, read anywhere */
     _Atomic uint64_t at_ns, busy_ns, poll_ns, cpu_ns, turns, sleeps, tasks, timers, turn_max_ns;
-    _Atomic uint64_t channels, opened, closed, refused_fds, listeners, dropped_dead, memory_live,
-        memory_chunks;
+    _Atomic uint64_t channels, opened, closed, refused_fds, listeners, listeners_lost,
+        dropped_dead, memory_live, memory_chunks;
 };
 
 enum weir__loop_phase {

@@ -204,8 +204,9 @@ static struct weir__mem_block *list_pop(struct weir_mem *m, unsigned cls) {
 /* Blocks of one class out of the newest chunk, on its list. False: no memory. */
 static bool carve(struct weir_mem *m, unsigned cls) {
     size_t stride = weir__mem_class_bytes[cls] + TRACE_BYTES;
-    m->bump += -(uintptr_t)m->bump & 63;
-    if (m->bump >= m->bump_end || (size_t)(m->bump_end - m->bump) < stride) {
+    if (m->bump)
+        m->bump += -(uintptr_t)m->bump & 63;
+    if (!m->bump || m->bump >= m->bump_end || (size_t)(m->bump_end - m->bump) < stride) {
         if (!chunk_new(m))
             return false;
     }

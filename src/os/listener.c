@@ -3,6 +3,7 @@
 #include "os/file.h"
 #include "os/sock.h"
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 enum { CLAIM_STEP_NS = 5 * 1000 * 1000 };
@@ -74,6 +75,20 @@ int weir__os_listener_open(const struct weir__os_listener *l) {
         return fd;
     weir__os_close(fd);
     return rc;
+}
+
+int weir__os_listener_adopt(int fd, bool datagram) {
+    bool listens = false;
+    int type = weir__os_sock_type(fd, &listens);
+    if (type < 0)
+        return type == -ENOTSOCK ? -EINVAL : type;
+    bool fits = datagram ? type == SOCK_DGRAM : type == SOCK_STREAM && listens;
+    return fits ? weir__os_set_nonblock(fd) : -EINVAL;
+}
+
+int weir__os_listener_queued(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0 && p.revents & POLLIN ? 1 : 0;
 }
 
 /* The list is that of accept(2), "Error handling". */

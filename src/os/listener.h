@@ -20,6 +20,13 @@ struct weir__os_listener {
  * have TCP_NODELAY. */
 int weir__os_listener_open(const struct weir__os_listener *l);
 
+/* Makes a descriptor from elsewhere one of ours: it must listen (datagram: be a datagram socket),
+ * and blocks no more. 0; -EINVAL: it is something else, and unchanged. */
+int weir__os_listener_adopt(int fd, bool datagram);
+
+/* 1: an accept would not block, 0: nobody waits. */
+int weir__os_listener_queued(int fd);
+
 /* Whether an error of accept belongs to the one connection that was coming in, not to the listener:
  * go on with the next. */
 bool weir__os_accept_skips(int rc);

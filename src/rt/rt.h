@@ -1,9 +1,11 @@
 /* The real world around a group of loops: one thread each, signals, the doors of this machine.
  *
- *   NEW --start--> RUNNING --every loop ended--> ENDED --join opens the gate--> each thread frees
- * its loop and door --> joined
- *    |
- *    +--join--> every loop is abandoned on the joining thread
+ *      start             every loop ended         join: the gate opens
+ *   NEW ------> RUNNING -----------------> ENDED ----------------------> joined
+ *    |                                           each thread frees its     ^
+ *    |                                           loop and its door         |
+ *    +---------------------------------------------------------------------+
+ *      join: every loop is abandoned on the joining thread
  *
  * A thread waits at the gate because others may wake any loop of the group until join, and a door
  * is freed by the thread that started it. */
@@ -44,7 +46,8 @@ struct weir__rt {
     /* Under mutex. */
     unsigned live; /* threads whose loop has not ended */
     bool gate;
-    int error; /* the first one */
+    int error;       /* the first one */
+    unsigned unborn; /* starting failed: from this loop on there is no thread */
     /* Constant. */
     unsigned n_loops;
     struct weir__rt_loop loops[];

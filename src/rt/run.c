@@ -56,6 +56,7 @@ static int start(struct weir_group *g) {
     struct weir__rt *rt = rt_of(g);
     if (rt->started)
         return WEIR_EINVAL;
+    rt->unborn = rt->n_loops;
     rt->started = true;
     for (unsigned i = 0; i < rt->n_loops; i++) {
         struct weir__rt_loop *r = &rt->loops[i];
@@ -68,6 +69,7 @@ static int start(struct weir_group *g) {
         if (rc < 0) {
             weir__os_mutex_lock(&rt->mutex);
             rt->live--;
+            rt->unborn = i;
             weir__os_mutex_unlock(&rt->mutex);
             weir_group_stop(g, 0);
             return weir__os_error(rc);
@@ -168,12 +170,22 @@ static void call_run(struct weir_loop *l, struct weir__loop_node *n) {
     weir__os_mutex_unlock(&rt->mutex);
 }
 
+/* Its inbox is open until join, but nobody will ever look into it. */
+static bool is_unborn(struct weir__rt *rt, const struct weir_loop *l) {
+    weir__os_mutex_lock(&rt->mutex);
+    bool unborn = l->env.index >= rt->unborn;
+    weir__os_mutex_unlock(&rt->mutex);
+    return unborn;
+}
+
 static int call(struct weir_group *g, struct weir_loop *l, weir__loop_call_fn *fn, void *user) {
     struct weir__rt *rt = rt_of(g);
     if (!rt->started)
         return weir__loop_visit(l, fn, user);
     if (weir__loop_current)
         return WEIR_EINVAL;
+    if (is_unborn(rt, l))
+        return WEIR_ESTOPPED;
     struct call c = {.node = {.run = call_run}, .rt = rt, .fn = fn, .user = user};
     int rc = weir__loop_inbox_push(l->inbox, &c.node);
     if (rc < 0)

@@ -27,16 +27,25 @@ static void retry(struct weir_timer *t) {
     accept_again(s, -1, WEIR__SERVE_OPEN);
 }
 
+static void say(struct weir__serve_listener *s, int code, const char *what_follows) {
+    char line[WEIR__ADDR_TEXT_MAX + 160];
+    snprintf(line, sizeof line, "%s: cannot accept (%s); %s", s->server->address,
+             weir_strerror(code), what_follows);
+    weir__loop_group_log(s->server->group, line);
+}
+
 /* One line per burst and server, whichever of its loops meets the wall first. */
 static void report(struct weir__serve_listener *s, int code) {
     int64_t now = (int64_t)s->loop->now_ns;
     int64_t last = (int64_t)atomic_exchange(&s->server->wall_ns, (uint64_t)now);
-    if (last && now - last < (int64_t)WEIR__SERVE_QUIET_MS * 1000000)
-        return;
-    char line[WEIR__ADDR_TEXT_MAX + 160];
-    snprintf(line, sizeof line, "%s: cannot accept (%s); clients wait, next try every %d ms",
-             s->server->address, weir_strerror(code), WEIR__SERVE_RETRY_MS);
-    weir__loop_group_log(s->server->group, line);
+    if (!last || now - last >= (int64_t)WEIR__SERVE_QUIET_MS * 1000000)
+        say(s, code, s->state == WEIR__SERVE_OPEN ? "clients wait, and it tries again"
+                                                  : "it ends, and its queue is given up");
+}
+
+/* The wall: what time can mend. */
+static bool is_wall(int code) {
+    return code == WEIR_EFDS || code == WEIR_ENOMEM;
 }
 
 static void wall(struct weir__serve_listener *s, int code) {
@@ -46,10 +55,29 @@ static void wall(struct weir__serve_listener *s, int code) {
     weir__loop_timer_in(s->loop, &s->retry, WEIR__SERVE_RETRY_MS, retry);
 }
 
+/* --- the queue of one that ends -------------------------------------------------------------- */
+
+/* Nobody in the kernel's queue means that everybody is with us: a channel, or a handle that the
+ * cancel finds parked. */
+static void look(struct weir_timer *t) {
+    struct weir__serve_listener *s = container_of(t, struct weir__serve_listener, retry);
+    if (ops_of(s)->queued(s->loop->io, s->sock) > 0) {
+        weir__loop_timer_in(s->loop, &s->retry, WEIR__SERVE_LOOK_MS, look);
+        return;
+    }
+    s->state = WEIR__SERVE_CANCELLING;
+    ops_of(s)->cancel(s->loop->io, s->sock, WEIR__IO_ACCEPT);
+}
+
+/* Accepting goes on meanwhile. */
+static void look_soon(struct weir__serve_listener *s) {
+    s->state = WEIR__SERVE_EMPTYING;
+    weir__loop_timer_in(s->loop, &s->retry, 0, look);
+}
+
 /* --- completions ----------------------------------------------------------------------------- */
 
 static void accepted(struct weir__serve_listener *s, intptr_t handle) {
-    s->taken++;
     int rc = weir__chan_accept(s->plan, handle);
     if (rc >= 0)
         return;
@@ -61,17 +89,50 @@ static void accepted(struct weir__serve_listener *s, intptr_t handle) {
     }
 }
 
+/* No later try would end otherwise: the descriptor listens no more, or never did. */
+static void lost(struct weir__serve_listener *s, int code) {
+    weir__loop_add(&s->loop->counters.listeners_lost, 1);
+    say(s, code, "the listener is closed");
+    weir__serve_listener_close(s);
+}
+
+static void failed(struct weir__serve_listener *s, int code) {
+    if (!is_wall(code)) {
+        lost(s, code);
+    } else if (s->state == WEIR__SERVE_OPEN) {
+        wall(s, code);
+    } else {
+        report(s, code);
+        weir__serve_listener_close(s);
+    }
+}
+
+/* Cancelled: what the door had accepted by then comes first, then who has queued up since. */
+static void go_on(struct weir__serve_listener *s) {
+    int64_t parked = ops_of(s)->parked(s->loop->io, s->sock);
+    if (parked > 0) {
+        accept_again(s, parked, WEIR__SERVE_PARKED);
+    } else if (ops_of(s)->queued(s->loop->io, s->sock) > 0) {
+        look_soon(s);
+        accept_again(s, -1, WEIR__SERVE_EMPTYING);
+    } else {
+        weir__serve_listener_close(s);
+    }
+}
+
 static void ended(struct weir__serve_listener *s, int code) {
-    int64_t parked = 0;
     switch (s->state) {
-    case WEIR__SERVE_OPEN: wall(s, code); break;
-    case WEIR__SERVE_CANCELLING: parked = ops_of(s)->parked(s->loop->io, s->sock); break;
+    case WEIR__SERVE_OPEN:
+    case WEIR__SERVE_EMPTYING: failed(s, code); break;
+    case WEIR__SERVE_CANCELLING:
+    case WEIR__SERVE_PARKED:
+        if (code < 0 && code != WEIR_ECANCELLED)
+            failed(s, code);
+        else
+            go_on(s);
+        break;
     default: break;
     }
-    if (parked > 0)
-        accept_again(s, parked, WEIR__SERVE_PARKED);
-    else if (s->state != WEIR__SERVE_WALL && s->state != WEIR__SERVE_CLOSING)
-        weir__serve_listener_close(s);
 }
 
 static void closed(struct weir__serve_listener *s) {
@@ -95,30 +156,12 @@ static void done(struct weir__loop_sink *sink, struct weir__io_done *d) {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* Runs after a turn's dispatch, so what the kernel had queued at its beginning has been accepted by
- * now. */
-static void look(struct weir_loop *l, struct weir__loop_node *n) {
-    struct weir__serve_listener *s = container_of(n, struct weir__serve_listener, look);
-    if (s->state != WEIR__SERVE_EMPTYING)
-        return;
-    if (s->taken && ++s->turns < WEIR__SERVE_EMPTY_TURNS) {
-        s->taken = 0;
-        weir__loop_task(l, n);
-        return;
-    }
-    s->state = WEIR__SERVE_CANCELLING;
-    ops_of(s)->cancel(l->io, s->sock, WEIR__IO_ACCEPT);
-}
-
 static void stop(struct weir__loop_member *m, bool abort) {
     struct weir__serve_listener *s = container_of(m, struct weir__serve_listener, member);
     if (abort || s->state == WEIR__SERVE_NEW || s->state == WEIR__SERVE_WALL) {
         weir__serve_listener_close(s);
     } else if (s->state == WEIR__SERVE_OPEN) {
-        s->state = WEIR__SERVE_EMPTYING;
-        s->turns = s->taken = 0;
-        s->look.run = look;
-        weir__loop_task(s->loop, &s->look);
+        look_soon(s);
     }
 }
 

@@ -1,20 +1,30 @@
 /* A listener: one listening socket on one loop, and what it does when descriptors run out.
  *
- *   NEW --its loop runs--> OPEN <--50 ms-- WALL      accepting failed: descriptors or kernel memory
- * are out |                      |  --EFDS...-->  | |                      | stop           | stop
- *    |                      v                |
- *    |                   EMPTYING            |       takes what the kernel has queued, turn by turn
- *    |                      | a turn brought nothing, or 64 of them
- *    |                      v                |
- *    |                   CANCELLING          |
- *    |                      | last           |
- *    |                      v                |
- *    |                   PARKED              |       takes what the door had already accepted
- *    |                      | last           |
- *    |                      v                v
- *    +--stop, abort----> CLOSING --CLOSED--> CLOSED
+ *     NEW         its loop does not run yet
+ *      |
+ *      v    EFDS, ENOMEM
+ *     OPEN --------------> WALL  accepting failed: descriptors or kernel memory are out
+ *      |   <--------------
+ *      |        50 ms
+ *      | stop
+ *      v
+ *     EMPTYING <-------+         takes what the kernel has queued
+ *      |               |
+ *      | nobody queued | somebody came since
+ *      v               |
+ *     CANCELLING ------+
+ *      |     |         |
+ *      |     | last    |
+ *      |     v         |
+ *      |   PARKED -----+         takes what the door had already accepted
+ *      |     |
+ *      |last | last
+ *      v     v
+ *     CLOSING --CLOSED--> CLOSED
  *
- * A queue is emptied because closing a listener resets everyone in it. */
+ * NEW and WALL go to CLOSING on stop, every state on abort; OPEN when accepting fails for another
+ * reason, EMPTYING when it fails at all. A queue is emptied because closing a listener resets
+ * everyone in it. */
 #ifndef WEIR_SERVE_LISTENER_H
 #define WEIR_SERVE_LISTENER_H
 #include "chan/chan.h"
@@ -35,21 +45,20 @@ enum weir__serve_state {
 
 enum {
     WEIR__SERVE_RETRY_MS = 50,   /* from a free descriptor to the next accept, at most */
+    WEIR__SERVE_LOOK_MS = 1,     /* from an empty queue to the end of accepting, at most */
     WEIR__SERVE_QUIET_MS = 1000, /* accepting so long without meeting the wall ends a burst */
-    WEIR__SERVE_EMPTY_TURNS = 64,
 };
 
 struct weir__serve_listener {
     struct weir__loop_sink sink;
     struct weir__loop_member member;
-    struct weir__loop_node arm, look;
+    struct weir__loop_node arm;
     struct weir_server *server;
     struct weir_loop *loop;
     struct weir__io_sock *sock;
     struct weir__chan_plan *plan;
-    struct weir_timer retry;
+    struct weir_timer retry; /* WALL: when to accept; EMPTYING: when to look */
     enum weir__serve_state state;
-    unsigned turns, taken; /* EMPTYING: turns so far; accepted since the last look */
 };
 
 struct weir_server { /* lives as long as the group: nodes and sockets of its listeners point into it

@@ -27,7 +27,9 @@ static int options_of(struct weir_group *g, const struct weir_server_options *o,
     const char *why = NULL;
     *addr = (struct weir_addr){0};
     if (!o || o->size != sizeof *o)
-        return fail(g, WEIR_EINVAL, "the options have a size this version does not know");
+        return fail(g, WEIR_EINVAL, "size: set it to sizeof(struct weir_server_options)");
+    if (!o->stages || !o->n_stages)
+        return fail(g, WEIR_EINVAL, "its pipeline has no stages");
     if (o->backlog < 0)
         return fail(g, WEIR_EINVAL, "the backlog is negative");
     if (o->n_fds)
@@ -96,6 +98,8 @@ static int open_one(struct weir_loop *l, void *user) {
     rc = listening(op, l, plan);
     if (rc == WEIR_EINUSE)
         return fail(g, rc, "%s: somebody else listens there", name);
+    if (rc == WEIR_EINVAL && o->n_fds)
+        return fail(g, rc, "inherited descriptor %d does not listen", o->fds[op->next]);
     return rc < 0 ? fail(g, rc, "%s: %s", name, weir_strerror(rc)) : rc;
 }
 

@@ -28,6 +28,8 @@ BAD = [
     (["echo", "--high", "1"], "--high: \"1\" is outside 1k to 1G"),
     (["echo", "--transport", "epol"], "did you mean epoll"),
     (["echo", "--trigger", "x"], "none of lt|et"),
+    (["echo", "--transport", "uring", "--trigger", "et"], "--trigger: et is for epoll only"),
+    (["echo", "--memory", "1k", "--loops", "2"], "--memory: 1k is too little for 2 loops"),
     (["echo", "extra"], '"extra" is one argument too many'),
     (["echo", "--listen", "nonsense"], "--listen"),
     (["echo", "--listen", "127.0.0.1:99999"], "port"),
@@ -59,7 +61,8 @@ def test_help_lists_every_command():
     assert done.returncode == 0 and done.stderr == ""
     for command in COMMANDS:
         assert f"\n  {command} " in done.stdout
-    assert run("help").stdout == run("-h").stdout == done.stdout
+    for again in (["help"], ["-h"], ["help", "--help"], ["help", "-h"], ["help", "help"]):
+        assert run(*again).stdout == done.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -121,6 +121,16 @@ def test_short_connections_do_not_fail():
     assert report["ledger"]["ok"] == report["ledger"]["started"] == 5000
     assert report["client"]["connections_opened"] == report["latency"]["connect"]["n"] == 5000
     assert report["errors"] == [] and code in (0, 3)
+    assert report["latency"]["service"]["mean"] < report["latency"]["response"]["mean"]
+
+
+def test_short_warmup_is_not_in_the_numbers():
+    with serving("echo", "--loops", "1") as s:
+        _, report, _ = load(
+            f"echo://127.0.0.1:{s.port}", "-c", "5", "-n", "200", "--short", "--warmup", "10/conn"
+        )
+    assert report["warmup"]["ok"] == 50 and report["ledger"]["ok"] == 200
+    assert report["client"]["connections_opened"] == report["latency"]["connect"]["n"] == 200
 
 
 def test_short_linkd():
@@ -150,6 +160,7 @@ def test_duration_leaves_what_is_in_flight():
     assert report["end"] == "time" and report["window"]["ns"] == 1000000000
     assert balanced(report["ledger"]) and report["ledger"]["in_flight"] <= 8
     assert report["seed"] == 7 and report["warmup"]["ok"] > 0
+    assert 0 < report["client"]["busy_share"] <= 1
     assert report["server"]["cpu_us_per_request"] > 0 and report["server"]["threads"] >= 1
     little = report["little"]
     assert little["configured"] == 8 and little["l"] <= 8.1
@@ -192,6 +203,39 @@ def test_wrong_answers_are_found_out():
     assert classes(report) == {"verify": 5}
 
 
+def test_wrong_answers_make_the_run_invalid():
+    with serving("linkd", "--loops", "1") as s:
+        code, report, _ = load(
+            f"linkd://127.0.0.1:{s.port}", "-c", "4", "-d", "1100ms", "-b", "64",
+            "--verify", "digest",
+        )
+    ledger = report["ledger"]
+    assert ledger["ok"] == 0 and ledger["failed"] > 100 and report["end"] == "time"
+    assert code == report["exit_code"] == 3 and not report["validity"]["ok"]
+    reasons = " ".join(report["validity"]["reasons"])
+    assert "no request was ok" in reasons and "answers were wrong" in reasons
+    assert "100.0 % of the requests failed" in reasons
+    assert report["achieved"]["requests_per_s"] == 0
+
+
+@pytest.mark.parametrize("size", ["0", "3", "8", "100", "8k"])
+def test_digests_are_verified(size):
+    target = ("-c", "3", "-n", "300", "-b", size, "--verify", "digest", "--digest-rounds", "3")
+    with serving("linkd", "--loops", "1", "--handler", "digest", "--digest-rounds", "3") as s:
+        _, report, _ = load(f"linkd://127.0.0.1:{s.port}", *target)
+    assert report["ledger"]["ok"] == 300 and report["errors"] == []
+    assert report["options"]["digest_rounds"] == 3
+
+
+def test_other_rounds_are_another_digest():
+    with serving("linkd", "--loops", "1", "--handler", "digest", "--digest-rounds", "2") as s:
+        code, report, _ = load(
+            f"linkd://127.0.0.1:{s.port}", "-c", "2", "-n", "20", "--verify", "digest",
+            "--digest-rounds", "3",
+        )
+    assert code == 3 and report["ledger"]["failed"] == 20 and classes(report) == {"verify": 20}
+
+
 def test_answer_of_the_wrong_kind():
     with serving("linkd", "--loops", "1") as s:
         _, report, _ = load(
@@ -213,8 +257,9 @@ def test_server_that_closes_after_some_bytes():
 def test_server_that_closes_at_once():
     with Peer(lambda connection: None) as peer:
         code, report, err = load(f"linkd://{peer.address}", "-c", "2", "-n", "1000", "-b", "1")
-    assert code == 4 and "5 times in a row" in err
+    assert code == 4 and "5 times in a row" in err and "does that server speak linkd" in err
     assert balanced(report["ledger"]) and report["ledger"]["ok"] == 0
+    assert not any("GONE" in name for name in classes(report))
 
 
 @pytest.mark.parametrize("target", ["echo", "linkd"])
@@ -226,6 +271,16 @@ def test_server_that_never_answers(target):
     assert report["ledger"]["timed_out"] == report["ledger"]["started"] == 6
     assert classes(report) == {"timeout": 6} and code == 3
     assert "no request finished" in report["validity"]["reasons"]
+
+
+@pytest.mark.parametrize("target", ["echo", "linkd"])
+def test_server_that_never_answers_is_named_so(target):
+    with Peer(sink) as peer:
+        code, _, err = load(
+            f"{target}://{peer.address}", "-c", "1", "-n", "100", "--timeout", "20ms"
+        )
+    assert code == 4 and err.count("\n") == 1
+    assert "accepts connections but does not answer" in err and "speak" not in err
 
 
 def test_late_request_takes_its_siblings_along():
@@ -259,8 +314,10 @@ def test_server_that_dies():
     with serving("echo", "--loops", "1") as s:
         timer = threading.Timer(0.5, s.process.kill)
         timer.start()
-        code, report, _ = load(f"echo://127.0.0.1:{s.port}", "-c", "5", "-d", "30s")
+        code, report, err = load(f"echo://127.0.0.1:{s.port}", "-c", "5", "-d", "30s")
         timer.join()
+    assert f"stopped answering after {report['ledger']['ok']} requests" in err
+    assert "speak" not in err
     assert code == 4 and report["end"] == "unreachable" and balanced(report["ledger"])
     assert "connect EREFUSED" in classes(report)
     assert any("every connection kept failing" in r for r in report["validity"]["reasons"])
@@ -307,7 +364,11 @@ def test_interrupt_gives_a_complete_report():
     assert code == report["exit_code"] == 130 and report["end"] == "interrupted"
     assert balanced(report["ledger"]) and report["ledger"]["ok"] >= 100
     assert report["latency"]["response"]["n"] == report["ledger"]["ok"]
-    assert text.startswith("mode ") and ", interrupted" in text and "VALID" in text
+    assert text.startswith("mode ") and ", interrupted" in text
+    last = text.splitlines()[-1]  # too short a window is INVALID, as in any other run
+    so_far = "VALID so far (interrupted after "
+    assert last.startswith(so_far if report["validity"]["ok"] else "INVALID: ")
+    assert "VALID\n" not in text
 
 
 def test_interrupt_while_warming_up():
@@ -380,6 +441,7 @@ def test_percentiles_of_known_delays():
         (["--short", "-m", "2", "echo://127.0.0.1:1"], "--short"),
         (["--verify", "ecko", "linkd://127.0.0.1:1"], "echo"),
         (["--verify", "digest", "echo://127.0.0.1:1"], "linkd://"),
+        (["--verify", "digest", "--digest-rounds", "1M", "linkd://127.0.0.1:1"], "beforehand"),
         (["--transport", "urnig", "echo://127.0.0.1:1"], "uring"),
         (["--stats-pid", "2147483647", "echo://127.0.0.1:1"], "--stats-pid"),
     ],
@@ -404,8 +466,10 @@ def test_listeners_are_counted():
 
 def test_json_that_cannot_be_written():
     with serving("echo", "--loops", "1") as s:
-        done = run("load", "-n", "10", "-q", "--json", "/nowhere/x", f"echo://127.0.0.1:{s.port}")
-    assert done.returncode == 2 and "/nowhere/x" in done.stderr
+        target = f"echo://127.0.0.1:{s.port}"
+        done = run("load", "-n", "10", "--json", "/nowhere/x", target)
+        assert done.returncode == 2 and "/nowhere/x" in done.stderr
+        assert done.stdout == "" and done.stderr.count("\n") == 1  # it says so before it measures
 
 
 def test_report_for_people():
@@ -416,7 +480,8 @@ def test_report_for_people():
     assert "seed 5" in lines[0]
     assert "started 40 = ok 40 + failed 0 + timed out 0 + cancelled 0 + in flight 0" in done.stdout
     assert next(line for line in lines if line.startswith("response")).split()[-5] == "-"  # p99
-    assert lines[-1].startswith("INVALID: 40 requests finished, fewer than 100")
+    assert lines[-1].startswith("INVALID: 40 requests were ok, fewer than 100")
+    assert lines[-1].endswith("measure longer with -d or a larger -n")
     assert done.returncode == 3 and done.stderr == ""
 
 

@@ -18,6 +18,7 @@ from servers import (
     PONG,
     REQUEST,
     RESPONSE,
+    SLOW,
     Server,
     frame,
     listeners,
@@ -92,6 +93,24 @@ def test_echo_stops_reading_from_a_peer_that_does_not_read(door):
         c.settimeout(10)
         c.shutdown(socket.SHUT_WR)
         assert len(receive(c, sent)) == sent
+
+
+def test_a_unix_socket_is_taken_away_with_its_server(tmp_path):
+    path = tmp_path / "echo.sock"
+    command = [BIN, "echo", "--listen", f"unix:{path}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == f"listening on unix:{path}\n"
+            with socket.socket(socket.AF_UNIX) as c:
+                c.settimeout(SLOW)
+                c.connect(str(path))
+                c.sendall(b"hello")
+                assert receive(c, 5) == b"hello"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SLOW) == 0
+        finally:
+            process.kill()
+    assert not path.exists()
 
 
 # --- frames -------------------------------------------------------------------------------------
@@ -207,10 +226,10 @@ def test_stats_at_the_end():
 
 
 def test_stats_that_cannot_be_written_are_told_and_fail(tmp_path):
-    with serving("echo", "--stats", str(tmp_path / "none" / "stats.json")) as s:
-        code, _, _, err = s.stop()
-        assert code == 1
-        assert err.count("\n") == 1 and "--stats" in err and "No such file" in err
+    path = str(tmp_path / "none" / "stats.json")
+    done = run("echo", "--listen", "127.0.0.1:0", "--stats", path)
+    assert done.returncode == 2 and done.stdout == ""  # before anything is served
+    assert done.stderr.count("\n") == 1 and path in done.stderr and "No such file" in done.stderr
 
 
 def pinned(pid):

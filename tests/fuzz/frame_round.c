@@ -31,7 +31,8 @@ static void expect(const struct weir_frame_format *f, struct weir_mem *m,
     must(weir_chain_read(wire, wire->bytes - payload->n - f->o.width + at, field, f->o.width) == 0);
     must(weir_chain_write(m, out, payload->p, at) == 0);
     must(weir_chain_write(m, out, field, f->o.width) == 0);
-    must(weir_chain_write(m, out, payload->p + at, payload->n - at) == 0);
+    if (payload->n > at)
+        must(weir_chain_write(m, out, payload->p + at, payload->n - at) == 0);
 }
 
 static void same(const struct weir_chain *a, const struct weir_chain *b) {

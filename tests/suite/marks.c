@@ -265,8 +265,8 @@ static void both_full_at_once(struct pair *p) {
 }
 
 /* What becomes dirty in a drain waits for the next one: a turn has few, however fast the socket. A
- * door that queues its own terminals has one more drain for each of them, as often as the machine is
- * too slow for 100 us: there the bound is the budget of completions. */
+ * door that queues its own terminals has one more drain for each of them, as often as the machine
+ * is too slow for 100 us: there the bound is the budget of completions. */
 static void a_source_does_not_fill_a_turn(struct pair *p) {
     bool queues = !strcmp(p->kind->door[CLIENT], "defer");
     struct actor s = {.pattern = true};

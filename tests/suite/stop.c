@@ -101,6 +101,49 @@ static void clients_in_the_backlog_are_served(struct pair *p) {
     pair_close(p);
 }
 
+static int ask_once(struct actor *a) {
+    return say(a, "?");
+}
+
+static int answer_all(struct actor *a, struct weir_chain *in) {
+    actor_take(a, in, in->bytes);
+    return say(a, "!");
+}
+
+/* Deeper than what any door takes in a few turns, and nobody's request was looked at before. */
+static void a_deep_backlog_is_answered(struct pair *p) {
+    enum { CROWD = 1500 };
+    struct actor s = {.read = answer_all}, c = {.open = ask_once};
+    serve(p, SERVER, &s);
+    pair_settle(p);
+    for (int i = 0; i < CROWD; i++)
+        dial(p, CLIENT, &c);
+    pair_begin(p, "connected, and asked");
+    while (c.answers < CROWD) {
+        pair_act_as(p, CLIENT);
+        p->side[CLIENT].loop->look_only = true;
+        weir__loop_turn(p->side[CLIENT].loop);
+        weir__loop_enter(NULL);
+    }
+    stop(p, SERVER, 60000);
+    until(p, p->side[SERVER].ended);
+    until(p, c.opens == c.closes);
+    demand(p, s.opens == CROWD && s.got == CROWD && s.why == 0);
+    demand(p, c.got == CROWD && c.eofs == CROWD && c.why == 0);
+    pair_close(p);
+}
+
+static void who_has_just_come_is_answered(struct pair *p) {
+    struct actor s = {.read = answer_all}, c = {.open = ask_once};
+    link_up(p, &s, &c);
+    if (s.got == 0)
+        stop(p, SERVER, 60000);
+    until(p, c.got == 1);
+    stop(p, SERVER, 60000);
+    expect_end(p, &s, "open; read 1 '?'; close 0", &c, "open; read 1 '!'; eof clean; close 0");
+    pair_close(p);
+}
+
 static void asked_again_the_earlier_end_wins(struct pair *p) {
     struct actor s = {.hush_marks = true, .limits = {.drain_ms = 3600 * 1000}};
     struct actor c = {.open = zero_credit, .pattern = true};
@@ -138,6 +181,8 @@ const struct suite_case suite_stop[] = {
     {"stop.both_loops", both_loops_at_once, ANYWHERE, {0}},
     {"stop.nobody_listens", nobody_listens_afterwards, ANYWHERE, {0}},
     {"stop.backlog_is_served", clients_in_the_backlog_are_served, ANYWHERE, {0}},
+    {"stop.deep_backlog", a_deep_backlog_is_answered, REAL_ONLY, {0}},
+    {"stop.who_has_just_come", who_has_just_come_is_answered, ANYWHERE, {0}},
     {"stop.earlier_end_wins", asked_again_the_earlier_end_wins, ANYWHERE, WIDE_NET},
     {"stop.while_lingering", while_lingering, ANYWHERE, {0}},
     {0},

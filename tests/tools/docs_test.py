@@ -53,6 +53,29 @@ class Pages(unittest.TestCase):
         result = subprocess.run(command, input=program, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_the_numbers_of_the_coverage_page(self):
+        page = read("docs/coverage.md")
+
+        def here(folder, end):
+            return [n for n in os.listdir(os.path.join(ROOT, "tests", folder)) if n.endswith(end)]
+
+        cases = sum(
+            len(re.findall(r'^ +\{"', read(f"tests/suite/{name}"), re.MULTILINE))
+            for name in here("suite", ".c")
+        )
+        targets = sum(
+            "LLVMFuzzerTestOneInput" in read(f"tests/fuzz/{name}")
+            for name in here("fuzz", ".c")
+            if name != "smoke.c"
+        )
+
+        def said(what):
+            return int(re.search(r"(\d+) " + what, page)[1])
+
+        self.assertEqual(said("builds with one defect"), len(here("planted", ".patch")))
+        self.assertEqual(said("targets"), targets)
+        self.assertLessEqual(said("cases over 13 pairs"), cases)
+
 
 if __name__ == "__main__":
     unittest.main()

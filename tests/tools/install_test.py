@@ -1,6 +1,7 @@
 """Installs the build that WEIR_BUILD names and builds a user program against it."""
 
 import os
+import re
 import subprocess
 import unittest
 
@@ -69,6 +70,25 @@ class Install(TreeTest):
             *flags,
         )
         self.assertTrue(self.run_ok(program, env=dict(os.environ, LD_LIBRARY_PATH=folder)).strip())
+
+    def test_the_lines_of_the_readme(self):
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as page:
+            lines = re.search(r"```sh\n(export PKG_CONFIG_PATH.*?)```", page.read(), re.DOTALL)[1]
+        home = os.path.join(self.root, "home")
+        os.mkdir(home)
+        os.symlink(self.prefix, os.path.join(home, "weir"))
+        folder = os.path.relpath(self.library_folder(), self.prefix)
+        os.symlink(os.path.join(ROOT, "examples"), os.path.join(home, "examples"))
+        exported, *compiling = lines.replace("weir/lib", "weir/" + folder).splitlines()
+        self.assertEqual(len(compiling), 2)
+        for line in compiling:
+            script = exported + "\n" + line
+            self.run_ok("sh", "-ec", script, cwd=home, env=dict(os.environ, HOME=home))
+            refused = subprocess.run(
+                ["./echo", "nonsense"], cwd=home, capture_output=True, text=True, check=False
+            )
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn("no address", refused.stderr)
 
     def test_a_program_through_cmake(self):
         build = os.path.join(self.root, "user", "build")

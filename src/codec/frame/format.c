@@ -38,7 +38,7 @@ int weir_frame_format_init(struct weir_frame_format *f, const struct weir_frame_
                            const char **reason) {
     int rc = 0;
     if (o->size < offsetof(struct weir_frame_options, varint_bits) + sizeof o->varint_bits)
-        return refuse(reason, "size: not that of the options");
+        return refuse(reason, "size: set it to sizeof(struct weir_frame_options)");
     if (!o->frame_max)
         return refuse(reason, "frame_max: must be given");
     memset(f, 0, sizeof *f);

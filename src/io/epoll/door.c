@@ -8,6 +8,7 @@
 #include "os/epoll.h"
 #include "os/error.h"
 #include "os/event.h"
+#include "os/listener.h"
 #include "os/sock.h"
 #include <errno.h>
 
@@ -284,6 +285,12 @@ static int64_t parked(struct weir__io *io, struct weir__io_sock *ws) {
     return 0; /* what nobody asked for is still in the kernel */
 }
 
+static int queued(struct weir__io *io, struct weir__io_sock *ws) {
+    (void)io;
+    struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
+    return s->fd >= 0 && s->flags & WEIR__EPOLL_LISTENER ? weir__os_listener_queued(s->fd) : 0;
+}
+
 /* What is left when the door broke: nobody can pull these sockets' terminals any more. */
 static void abandon(struct weir__epoll *d) {
     must(d->broken || weir__base_list_empty(&d->all));
@@ -328,6 +335,7 @@ static const struct weir__io_ops epoll_ops = {
     .peer = peer,
     .unsent = unsent,
     .parked = parked,
+    .queued = queued,
     .start = start,
     .wait = wait,
     .next = next,

@@ -142,9 +142,9 @@ int weir__epoll_listen(struct weir__io *io, const struct weir__io_listen *o, voi
         if (fd < 0)
             return weir__os_error(fd);
     } else {
-        rc = weir__os_set_nonblock(fd); /* an inherited one may block */
+        rc = weir__os_listener_adopt(fd, o->datagram);
         if (rc < 0)
-            return weir__os_error(rc);
+            return rc == -EINVAL ? WEIR_EINVAL : weir__os_error(rc);
     }
     struct weir__epoll_sock *s;
     rc = sock_new(d, fd, o->datagram ? WEIR__EPOLL_DGRAM : WEIR__EPOLL_LISTENER, user, &s);

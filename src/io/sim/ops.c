@@ -302,6 +302,12 @@ static int64_t sim_parked(struct weir__io *io, struct weir__io_sock *sock) {
     return e ? (int64_t)e->parked : s->n_parked;
 }
 
+static int sim_queued(struct weir__io *io, struct weir__io_sock *sock) {
+    (void)io;
+    struct weir__iosim_sock *s = sock_of(sock);
+    return s->file && s->file->port && !s->file->port->datagram && s->file->port->queued > 0;
+}
+
 const struct weir__io_ops weir__iosim_ops = {
     .name = "sim",
     .free = weir__iosim_door_free,
@@ -323,6 +329,7 @@ const struct weir__io_ops weir__iosim_ops = {
     .peer = sim_peer,
     .unsent = sim_unsent,
     .parked = sim_parked,
+    .queued = sim_queued,
     .start = weir__iosim_door_start,
     .wait = weir__iosim_door_wait,
     .next = weir__iosim_door_next,

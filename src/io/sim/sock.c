@@ -1,12 +1,15 @@
-/* One socket's ops and how they end.
+/* One socket's ops and how they end; whatever ends an op first wins.
  *
- *   op:  idle --arm--> armed --decided--> ending --event--> ended --next()--> idle
- *                        |  \--------- decided now ----------^
- *                        \--cancel--> cancelling --lands--> (as decided)       whatever ends it
- * first wins
+ *              arm           decided           event           next()
+ *   op:  idle -----> armed ----------> ending -------> ended ----------> idle
+ *                     | |                                ^
+ *                     | +---------- decided now ---------+
+ *                     | cancel
+ *                     +--------> cancelling -- lands --> as decided
  *
- *   socket: open --close--> closing (every op cancelled) --all ended--> file closed --event-->
- * CLOSED --next()--> freed */
+ *                close              all ops ended                event            next()
+ *   socket: open -----> closing --------------------> file closed -----> CLOSED ----------> freed
+ *                       every op is cancelled */
 #include "io/sim/net.h"
 #include "base/assert.h"
 #include <string.h>

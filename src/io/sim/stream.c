@@ -1,8 +1,10 @@
 /* Streams: two ends, each with input that arrived and a window for what it sends.
  *
- *   sender:    put --> used += n, transit += n                            EV_WINDOW --> used -= n,
- * go on network:           EV_SEGMENT (in order, delayed)                        ^ receiver:
- * transit -= n, in --> taken by a receive or parked |
+ *   sender     put: used += n, transit += n             EV_WINDOW: used -= n, go on
+ *               |                                         ^
+ *   network     EV_SEGMENT, in order, delayed             | delayed
+ *               v                                         |
+ *   receiver   transit -= n, in += n -----> taken by a receive, or parked
  *
  * Input ends with FIN, or with an error. RST may overtake segments of its direction: those are
  * then lost, what arrived stays. */

@@ -7,6 +7,7 @@
 #include "os/entropy.h"
 #include "os/error.h"
 #include "os/event.h"
+#include "os/listener.h"
 #include "os/sock.h"
 #include <errno.h>
 #include <poll.h>
@@ -222,6 +223,12 @@ static int64_t parked(struct weir__io *io, struct weir__io_sock *ws) {
     return (int64_t)s->parked.n + (s->parked_fd >= 0);
 }
 
+static int queued(struct weir__io *io, struct weir__io_sock *ws) {
+    (void)io;
+    struct weir__uring_sock *s = weir__uring_sock_of(ws);
+    return s->fd >= 0 && s->flags & WEIR__URING_LISTENER ? weir__os_listener_queued(s->fd) : 0;
+}
+
 /* What is left when the door broke: nobody can pull these sockets' terminals any more. The ring is
  * gone before their memory is. */
 static void abandon(struct weir__uring *d) {
@@ -268,6 +275,7 @@ static const struct weir__io_ops uring_ops = {
     .peer = peer,
     .unsent = unsent,
     .parked = parked,
+    .queued = queued,
     .start = start,
     .wait = wait,
     .next = next,

@@ -11,7 +11,8 @@
  *
  * A receive that is cancelled ends above at once; its request stays in the kernel, and what it
  * brings is parked until the next arm. Connections are not taken from a backlog that nobody serves:
- * a cancelled accept is cancelled below too. The descriptor is closed when the kernel has no
+ * a cancelled accept is cancelled below too, ends when the kernel says so, and a connection that
+ * was quicker is parked. The descriptor is closed when the kernel has no
  * request of the socket any more. */
 #ifndef WEIR_IO_URING_DOOR_H
 #define WEIR_IO_URING_DOOR_H
@@ -24,9 +25,9 @@
 
 enum { WEIR__URING_CLOSED = 32 }; /* an op bit behind enum weir__io_op, so that it ends last */
 enum { WEIR__URING_FILE_STEP = 256 * 1024 };
-#define WEIR__URING_BELL                                                     \
-    (UINT64_C(64) << 56) /* token of the poll on the eventfd; cancels have 0 \
-                          */
+enum { WEIR__URING_ACCEPTS = 16 }; /* taken at once, per request that brought one */
+/* Token of the poll on the eventfd; cancels have 0. */
+#define WEIR__URING_BELL (UINT64_C(64) << 56)
 
 enum weir__uring_flag {
     WEIR__URING_LISTENER = 1,
@@ -39,7 +40,7 @@ enum weir__uring_flag {
     WEIR__URING_RESET = 128, /* closing is an abort */
     WEIR__URING_FULL = 256,  /* the socket took nothing last time: poll before the next send */
     WEIR__URING_EMPTY = 512, /* the socket had nothing last time: poll before the next receive */
-    WEIR__URING_STOP = 1024, /* the send in flight is to be cancelled */
+    WEIR__URING_STOP = 1024, /* the send, or accept, in flight is to be cancelled */
     WEIR__URING_NO_STREAM = WEIR__URING_LISTENER | WEIR__URING_DGRAM | WEIR__URING_FOREIGN |
                             WEIR__URING_APART,
     WEIR__URING_NO_SEND = WEIR__URING_NO_STREAM | WEIR__URING_SHUT | WEIR__URING_FAILED,
@@ -62,6 +63,7 @@ struct weir__uring_sock {
     uint16_t flags;
     uint8_t busy, ended;          /* above */
     uint8_t todo, cancel, kernel; /* below: to be submitted, to be cancelled, in the kernel */
+    uint8_t accepts; /* taken since a request brought one */
     int code, recv_code, send_code;
     int over_code; /* the end of receiving, learned while an earlier last waits to be pulled */
     int parked_fd; /* a connection that nobody waits for, or -1 */

@@ -43,10 +43,15 @@ static bool deliver_bytes(struct weir__uring *d, struct weir__uring_sock *s,
 static bool deliver_handle(struct weir__uring *d, struct weir__uring_sock *s, int fd,
                            struct weir__io_done *out) {
     *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_ACCEPTED, .handle = fd};
-    if (--s->credit == 0)
+    if (--s->credit == 0) {
         weir__uring_end(d, s, WEIR__IO_ACCEPT, WEIR__IO_CREDIT);
-    else
+    } else if (++s->accepts < WEIR__URING_ACCEPTS) {
+        if (!weir__base_linked(&s->ready)) /* who comes seldom comes alone */
+            weir__base_list_push_back(&d->ready, &s->ready);
+    } else {
+        s->accepts = 0;
         weir__uring_todo(d, s, WEIR__IO_ACCEPT);
+    }
     return true;
 }
 
@@ -54,11 +59,13 @@ bool weir__uring_unpark(struct weir__uring *d, struct weir__uring_sock *s,
                         struct weir__io_done *out) {
     if (armed(s, WEIR__IO_RECV) && s->parked.n)
         return deliver_bytes(d, s, out);
-    if (!armed(s, WEIR__IO_ACCEPT) || s->parked_fd < 0)
+    if (!armed(s, WEIR__IO_ACCEPT) || (s->kernel | s->todo) & WEIR__IO_ACCEPT)
         return false;
     int fd = s->parked_fd;
     s->parked_fd = -1;
-    return deliver_handle(d, s, fd, out);
+    if (fd >= 0)
+        return deliver_handle(d, s, fd, out);
+    return weir__uring_accepted(d, s, weir__os_accept(s->fd, NULL), out);
 }
 
 /* A send in flight meets a reset first, and the kernel reports that only once: what is left for the
@@ -159,24 +166,33 @@ bool weir__uring_received(struct weir__uring *d, struct weir__uring_sock *s,
     return false;
 }
 
+/* The kernel may have been quicker than the cancel. */
+static void accept_cancelled(struct weir__uring *d, struct weir__uring_sock *s, int res) {
+    if (res >= 0 && s->busy & WEIR__URING_CLOSED) {
+        weir__os_close(res);
+    } else if (res >= 0) {
+        s->parked_fd = res;
+        weir__io_count(&d->io.stats.parked, 1);
+    }
+    s->flags &= (uint16_t)~WEIR__URING_STOP;
+    weir__uring_end(d, s, WEIR__IO_ACCEPT, WEIR_ECANCELLED);
+}
+
 bool weir__uring_accepted(struct weir__uring *d, struct weir__uring_sock *s, int res,
                           struct weir__io_done *out) {
-    if (res >= 0) {
-        weir__io_count(&d->io.stats.accepts, 1);
-        if (armed(s, WEIR__IO_ACCEPT))
-            return deliver_handle(d, s, res, out);
-        if (s->busy & WEIR__URING_CLOSED) {
-            weir__os_close(res);
-        } else {
-            s->parked_fd = res;
-            weir__io_count(&d->io.stats.parked, 1);
-        }
+    check(armed(s, WEIR__IO_ACCEPT));
+    weir__io_count(&d->io.stats.accepts, res >= 0);
+    if (s->flags & WEIR__URING_STOP) {
+        accept_cancelled(d, s, res);
         return false;
     }
+    if (res >= 0)
+        return deliver_handle(d, s, res, out);
+    s->accepts = 0;
     bool goes_on = res == -ECANCELED || res == -EAGAIN || res == -EINTR;
     if (goes_on || weir__os_accept_skips(res)) {
-        again_if_armed(d, s, WEIR__IO_ACCEPT);
-    } else if (armed(s, WEIR__IO_ACCEPT)) {
+        weir__uring_todo(d, s, WEIR__IO_ACCEPT);
+    } else {
         int code = weir__os_error(res);
         weir__uring_end(d, s, WEIR__IO_ACCEPT, code == WEIR_ENOMEM ? WEIR_EFDS : code);
     }

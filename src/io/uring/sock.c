@@ -82,6 +82,10 @@ int weir__uring_listen(struct weir__io *io, const struct weir__io_listen *o, voi
                                         .datagram = o->datagram});
         if (fd < 0)
             return weir__os_error(fd);
+    } else {
+        int adopted = weir__os_listener_adopt(fd, o->datagram);
+        if (adopted < 0)
+            return adopted == -EINVAL ? WEIR_EINVAL : weir__os_error(adopted);
     }
     struct weir__uring_sock *s;
     unsigned flags = o->datagram ? WEIR__URING_DGRAM : WEIR__URING_LISTENER;
@@ -191,14 +195,16 @@ int weir__uring_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *ws) {
     return 0;
 }
 
-/* What was sent is known only from the completion; every other op ends here and now. */
+/* What was sent, and whether somebody was accepted, is known only from the completion; every other
+ * op ends here and now. */
 static void cancel_one(struct weir__uring *d, struct weir__uring_sock *s, unsigned op) {
     bool in_kernel = s->kernel & op;
-    if (op == WEIR__IO_SEND)
+    bool later = in_kernel && op & (WEIR__IO_SEND | WEIR__IO_ACCEPT);
+    if (later || op == WEIR__IO_SEND)
         s->flags |= WEIR__URING_STOP;
     if (op != WEIR__IO_RECV || !in_kernel)
         weir__uring_undo(d, s, op);
-    if (op != WEIR__IO_SEND || !in_kernel)
+    if (!later)
         weir__uring_end(d, s, op, WEIR_ECANCELLED);
     if (op == WEIR__IO_WATCH)
         weir__uring_flush(d);

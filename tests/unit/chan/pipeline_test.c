@@ -276,8 +276,8 @@ static void plain_close(struct weir_ctx *c, int why) {
     closed++;
 }
 
-#define LOOKING                                                                               \
-    .state_size = sizeof(bool), .open = plain_open, .read_done = plain_done,                  \
+#define LOOKING                                                              \
+    .state_size = sizeof(bool), .open = plain_open, .read_done = plain_done, \
     .writable = plain_writable, .event = plain_event, .close = plain_close
 static const struct weir_handler front = {
     .name = "front", .read = upper_read, .write = plain_write, LOOKING};

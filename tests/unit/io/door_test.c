@@ -86,6 +86,130 @@ static void cancelled_accepts_wait_in_the_backlog(void **state) {
     expect_last(r, &lu, WEIR__IO_CLOSED, 0);
 }
 
+static int dial_blocking(const struct weir_addr *to) {
+    struct sockaddr_storage name;
+    socklen_t len = weir__os_addr_to_sys(to, &name);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&name, len), 0);
+    return fd;
+}
+
+/* One cancel comes before the door has looked at the client, the other one after. */
+static void a_cancel_loses_no_connection(void **state) {
+    struct rig *r = *state;
+    int user;
+    for (int looked = 0; looked < 2; looked++) {
+        struct weir_addr at;
+        struct weir__io_sock *l = listener(r, &user, &at);
+        assert_int_equal(r->ops->accept_arm(r->io, l, -1), 0);
+        quiet(r);
+        int client = dial_blocking(&at);
+        if (looked)
+            assert_true(r->ops->wait(r->io, 0) >= 0);
+        r->ops->cancel(r->io, l, WEIR__IO_ACCEPT);
+        expect_last(r, &user, WEIR__IO_ACCEPTED, WEIR_ECANCELLED);
+        assert_int_equal(r->ops->parked(r->io, l) + r->ops->queued(r->io, l), 1);
+        quiet(r);
+        assert_int_equal(r->ops->accept_arm(r->io, l, 1), 0);
+        struct weir__io_done d;
+        expect(r, &user, WEIR__IO_ACCEPTED, &d);
+        assert_true(!d.last && d.handle >= 0);
+        assert_int_equal(send((int)d.handle, "x", 1, MSG_NOSIGNAL), 1);
+        r->ops->drop(r->io, d.handle);
+        expect_last(r, &user, WEIR__IO_ACCEPTED, WEIR__IO_CREDIT);
+        char byte;
+        assert_int_equal(recv(client, &byte, 1, 0), 1);
+        assert_int_equal(r->ops->parked(r->io, l) + r->ops->queued(r->io, l), 0);
+        closed(r, l);
+        close(client);
+    }
+}
+
+static void a_closed_listener_keeps_no_connection(void **state) {
+    struct rig *r = *state;
+    int user;
+    struct weir_addr at;
+    struct weir__io_sock *l = listener(r, &user, &at);
+    assert_int_equal(r->ops->accept_arm(r->io, l, -1), 0);
+    quiet(r);
+    int client = dial_blocking(&at);
+    assert_true(r->ops->wait(r->io, 0) >= 0);
+    r->ops->close(r->io, l, false);
+    expect_last(r, &user, WEIR__IO_ACCEPTED, WEIR_ECANCELLED);
+    expect_last(r, &user, WEIR__IO_CLOSED, 0);
+    char byte;
+    assert_true(recv(client, &byte, 1, 0) <= 0);
+    close(client);
+}
+
+/* More than any door takes at once, then one that comes alone. */
+static void a_full_backlog_is_taken_whole(void **state) {
+    enum { CROWD = 50, CREDIT = 20 };
+    struct rig *r = *state;
+    int user, client[CROWD + 1];
+    struct weir_addr at;
+    struct weir__io_done d;
+    struct weir__io_sock *l = listener(r, &user, &at);
+    assert_int_equal(r->ops->queued(r->io, l), 0);
+    for (int i = 0; i < CROWD; i++)
+        client[i] = dial_blocking(&at);
+    for (int i = 0; i <= CROWD; i++) {
+        if (i == 0)
+            assert_int_equal(r->ops->accept_arm(r->io, l, CREDIT), 0);
+        if (i == CREDIT) {
+            expect_last(r, &user, WEIR__IO_ACCEPTED, WEIR__IO_CREDIT);
+            quiet(r);
+            assert_int_equal(r->ops->queued(r->io, l), 1);
+            assert_int_equal(r->ops->accept_arm(r->io, l, -1), 0);
+        }
+        if (i == CROWD) {
+            quiet(r);
+            assert_int_equal(r->ops->queued(r->io, l), 0);
+            client[i] = dial_blocking(&at);
+        }
+        expect(r, &user, WEIR__IO_ACCEPTED, &d);
+        assert_true(!d.last && d.handle >= 0);
+        r->ops->drop(r->io, d.handle);
+        if (i == CREDIT + 3) { /* while it takes them, and again */
+            r->ops->cancel(r->io, l, WEIR__IO_ACCEPT);
+            expect_last(r, &user, WEIR__IO_ACCEPTED, WEIR_ECANCELLED);
+            assert_int_equal(r->ops->accept_arm(r->io, l, -1), 0);
+        }
+    }
+    assert_int_equal(r->io->stats.accepts, CROWD + 1);
+    r->ops->close(r->io, l, false);
+    expect_last(r, &user, WEIR__IO_ACCEPTED, WEIR_ECANCELLED);
+    expect_last(r, &user, WEIR__IO_CLOSED, 0);
+    for (int i = 0; i <= CROWD; i++)
+        close(client[i]);
+}
+
+static void only_what_listens_is_inherited(void **state) {
+    struct rig *r = *state;
+    int user, pipes[2];
+    struct weir__io_sock *l;
+    struct weir__io_listen o = {0};
+    assert_int_equal(pipe(pipes), 0);
+    int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int none[] = {pipes[0], udp, tcp};
+    for (int i = 0; i < 3; i++) {
+        o.handle = none[i];
+        assert_int_equal(r->ops->listen(r->io, &o, &user, &l), WEIR_EINVAL);
+    }
+    o.handle = tcp;
+    assert_int_equal(listen(tcp, 1), 0);
+    assert_int_equal(r->ops->listen(r->io, &o, &user, &l), 0);
+    assert_true(fcntl(tcp, F_GETFL) & O_NONBLOCK);
+    closed(r, l);
+    o.handle = udp;
+    o.datagram = true;
+    assert_int_equal(r->ops->listen(r->io, &o, &user, &l), 0);
+    closed(r, l);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 static void one_claims_the_address_and_others_join(void **state) {
     struct rig *r = *state;
     int user;
@@ -394,6 +518,10 @@ int main(void) {
         CASE(connect_accept_and_talk),
         CASE(a_refused_connect_says_so),
         CASE(cancelled_accepts_wait_in_the_backlog),
+        CASE(a_cancel_loses_no_connection),
+        CASE(a_closed_listener_keeps_no_connection),
+        CASE(a_full_backlog_is_taken_whole),
+        CASE(only_what_listens_is_inherited),
         CASE(one_claims_the_address_and_others_join),
         CASE(out_of_descriptors_ends_the_arm),
         CASE(a_descriptor_number_used_again_gets_no_old_event),

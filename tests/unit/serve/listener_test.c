@@ -29,6 +29,38 @@ static void the_queue_is_emptied_before_the_end(void **state) {
     assert_int_equal(listeners_at(port), 0);
 }
 
+/* Its descriptor is shared, and somebody else ends it: no later try would do better. */
+static void a_listener_that_listens_no_more_is_closed(void **state) {
+    (void)state;
+    static const char *const transports[] = {"epoll", "uring"};
+    for (unsigned t = 0; t < 2; t++) {
+        struct weir_group *g;
+        struct weir_group_options go = {.size = sizeof go, .loops = 1, .transport = transports[t]};
+        assert_int_equal(weir_group_new(&go, &g), 0);
+        struct weir_server_options o = echo_at(NULL);
+        struct weir_server *s;
+        struct weir_loop_stats stats;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), copy = dup(fd);
+        assert_int_equal(listen(fd, 4), 0);
+        o.fds = &fd;
+        o.n_fds = 1;
+        assert_int_equal(weir_serve(g, &o, &s), 0);
+        assert_int_equal(weir_group_start(g), 0);
+        int client = dial(port_of(s));
+        assert_echoes(client);
+        shutdown(copy, SHUT_RDWR);
+        do
+            assert_int_equal(weir_group_loop_stats(g, 0, &stats), 0);
+        while (stats.listeners_lost == 0 || stats.listeners > 0);
+        assert_int_equal(stats.listeners_lost, 1);
+        assert_int_equal(stats.refused_fds, 0);
+        assert_echoes(client);
+        close(client);
+        close(copy);
+        stop_and_join(g);
+    }
+}
+
 /* --- handlers and memory that refuse a client ------------------------------------------------ */
 
 static int refuse(struct weir_ctx *c, const void *config) {
@@ -261,6 +293,7 @@ static void the_second_signal_ends_the_drain(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_queue_is_emptied_before_the_end),
+        cmocka_unit_test(a_listener_that_listens_no_more_is_closed),
         cmocka_unit_test(a_client_that_is_refused_costs_no_other),
         cmocka_unit_test(a_client_without_memory_is_dropped),
         cmocka_unit_test(at_the_wall_nothing_spins_and_nobody_is_lost),

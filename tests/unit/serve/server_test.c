@@ -105,6 +105,8 @@ static void what_makes_no_sense_is_explained(void **state) {
     for (unsigned i = 0; i < 7; i++) {
         assert_int_equal(weir_serve(g, &bad[i], &s), WEIR_EINVAL);
         assert_true(strlen(weir_server_why(g)) > 10);
+        if (!bad[i].n_stages)
+            assert_string_equal(weir_server_why(g), "its pipeline has no stages");
     }
     assert_int_equal(weir_group_join(g), 0);
 }
@@ -184,6 +186,39 @@ static void serve_from_a_loop(struct weir_loop *l, void *user) {
     struct weir_server_options o = echo_at("127.0.0.1:0");
     struct weir_server *s;
     ((struct late *)user)->rc = weir_serve(l->env.group, &o, &s);
+}
+
+static void what_does_not_listen_is_not_inherited(void **state) {
+    (void)state;
+    struct weir_server *s;
+    struct weir_group *g = group_of(1);
+    struct weir_server_options o = echo_at(NULL);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    o.fds = &fd;
+    o.n_fds = 1;
+    assert_int_equal(weir_serve(g, &o, &s), WEIR_EINVAL);
+    assert_non_null(strstr(weir_server_why(g), "does not listen"));
+    assert_int_equal(close(fd), 0); /* it stayed ours */
+    stop_and_join(g);
+}
+
+/* Loops whose thread never came would wait for ever with what they were asked. */
+static void a_failed_start_refuses_servers(void **state) {
+    (void)state;
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        struct weir__os_fault f = {.kind = WEIR__OS_THREAD, .nth = nth, .error = EAGAIN};
+        struct weir_server *s;
+        struct weir_group *g = group_of(2);
+        struct weir_server_options o = echo_at("127.0.0.1:0");
+        weir__os_fault_set(&f);
+        assert_true(weir_group_start(g) < 0);
+        weir__os_fault_set(NULL);
+        int rc;
+        while ((rc = weir_serve(g, &o, &s)) == 0)
+            ;
+        assert_int_equal(rc, WEIR_ESTOPPED);
+        assert_int_equal(weir_group_join(g), 0);
+    }
 }
 
 static void servers_may_come_later(void **state) {
@@ -276,6 +311,8 @@ int main(void) {
         cmocka_unit_test(what_makes_no_sense_is_explained),
         cmocka_unit_test(unix_paths_have_one_listener),
         cmocka_unit_test(inherited_listeners_go_on),
+        cmocka_unit_test(what_does_not_listen_is_not_inherited),
+        cmocka_unit_test(a_failed_start_refuses_servers),
         cmocka_unit_test(servers_may_come_later),
         cmocka_unit_test(no_allocation_is_taken_for_granted),
         cmocka_unit_test(no_system_call_is_taken_for_granted),
