@@ -60,16 +60,29 @@ static uint64_t gather_bytes(const struct weir_chan *ch) {
     return bytes ? bytes : limit;
 }
 
-static int fill_flight(struct weir_chan *ch) {
-    struct weir_part *p = ch->queue.first;
-    if (likely(p == ch->queue.last && !is_file(p) && p->slice.n <= ch->batch)) {
-        ch->inflight = ch->queue;
-        ch->queue = (struct weir_chain){0};
-        return 0;
-    }
+static void all_aboard(struct weir_chan *ch) {
+    ch->inflight = ch->queue;
+    ch->queue = (struct weir_chain){0};
+}
+
+static WEIR_NOINLINE int fill_part(struct weir_chan *ch) {
+    const struct weir_part *p = ch->queue.first;
     ch->file_flight = is_file(p);
-    return weir_chain_move(ch->mem, &ch->inflight, &ch->queue,
-                           is_file(p) ? p->slice.n : gather_bytes(ch));
+    uint64_t n = is_file(p) ? p->slice.n : gather_bytes(ch);
+    if (n < ch->queue.bytes || ch->file_flight)
+        return weir_chain_move(ch->mem, &ch->inflight, &ch->queue, n);
+    all_aboard(ch);
+    return 0;
+}
+
+/* One slice or two (a head and its body) within a batch go as they are. */
+WEIR_INLINE int fill_flight(struct weir_chan *ch) {
+    const struct weir_part *first = ch->queue.first, *last = ch->queue.last;
+    if (unlikely(ch->queue.bytes > ch->batch || is_file(first) || is_file(last) ||
+                 (first != last && first->next != last)))
+        return fill_part(ch);
+    all_aboard(ch);
+    return 0;
 }
 
 static int hand_over(struct weir_chan *ch) {

@@ -8,6 +8,7 @@ enum { OUT_MAX = 64 * 1024 }; /* answers collected before they are handed on: on
 
 struct conn {
     struct weir_ctx *ctx;
+    struct weir_loop *loop;
     struct weir_timer timer;
     uint64_t staged;     /* what the channel was told of s.staged */
     uint64_t armed_ns;   /* what the timer waits for; 0: nothing */
@@ -83,7 +84,7 @@ static void kick(struct weir__linkd_session *s) {
 }
 
 static uint64_t now(struct weir__linkd_session *s) {
-    return weir_loop_now(weir_ctx_loop(conn_of(s)->ctx));
+    return weir_loop_now(conn_of(s)->loop);
 }
 
 /* Statistics name the service, not the protocol: that is where the time goes. */
@@ -91,13 +92,13 @@ static void enter(struct weir__linkd_session *s, const char *service) {
     struct conn *n = conn_of(s);
     if (unlikely(service != n->service)) {
         n->service = service;
-        n->account = weir__loop_name(weir_ctx_loop(n->ctx), service);
+        n->account = weir__loop_name(n->loop, service);
     }
-    weir__loop_attribute(weir_ctx_loop(n->ctx), n->account, n->s.chan.v);
+    weir__loop_attribute(n->loop, n->account, n->s.chan.v);
 }
 
 static void leave(struct weir__linkd_session *s) {
-    weir__loop_attribute_end(weir_ctx_loop(conn_of(s)->ctx));
+    weir__loop_attribute_end(conn_of(s)->loop);
 }
 
 static const struct weir__linkd_host host = {
@@ -170,6 +171,7 @@ static int server_open(struct weir_ctx *c, const void *config) {
     if (!stats)
         return WEIR_ENOMEM;
     n->ctx = c;
+    n->loop = weir_ctx_loop(c);
     weir__linkd_server_init(&n->s, o, weir_ctx_mem(c), &host, stats,
                             weir__loop_entropy(weir_ctx_loop(c)), weir_chan_ref(weir_ctx_chan(c)));
     weir_ctx_want(c, 2); /* enough to know who does not speak linkd */
@@ -207,6 +209,7 @@ static int client_open(struct weir_ctx *c, const void *config) {
     if (!stats)
         return WEIR_ENOMEM;
     n->ctx = c;
+    n->loop = weir_ctx_loop(c);
     weir__linkd_client_init(&n->k, o, weir_ctx_mem(c), &host, stats,
                             weir__loop_entropy(weir_ctx_loop(c)), weir_chan_ref(weir_ctx_chan(c)));
     n->k.chan = weir_ctx_chan(c);

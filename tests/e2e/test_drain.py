@@ -16,7 +16,8 @@ DOORS = [("--trigger", "lt"), ("--trigger", "et"), ("--transport", "uring")]
 @pytest.mark.parametrize("loops", ["1", "2"])
 @pytest.mark.parametrize("door", DOORS, ids=["epoll-lt", "epoll-et", "uring"])
 def test_a_stopped_server_answers_its_backlog(door, loops):
-    with serving("echo", *door, "--loops", loops, "--drain", "30s") as s, contextlib.ExitStack() as all_:
+    server = serving("echo", *door, "--loops", loops, "--drain", "30s")
+    with server as s, contextlib.ExitStack() as all_:
         running = all_.enter_context(s.connect())
         running.sendall(b"!")
         assert receive(running, 1) == b"!"
