@@ -1,5 +1,6 @@
 /* The report for people. */
 #include "load/result.h"
+#include "weir/host.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -89,6 +90,14 @@ static void print_latency(const struct load_result *res, FILE *out) {
     print_hist("connect", res->connect, out);
 }
 
+/* A client beside its server takes CPUs from it: whoever reads the figures must know. */
+static void print_cpus(const struct load_result *res, FILE *out) {
+    struct weir_host host = {.size = sizeof host};
+    if (!res->run->o->stats_pid || weir_host_read(&host) < 0)
+        return;
+    fprintf(out, "cpus      %u usable here, shared by this client and its server\n", host.cpus);
+}
+
 static void print_costs(const struct load_result *res, FILE *out) {
     char mean[16];
     if (!res->ledger.ok || !res->window_ns)
@@ -110,6 +119,7 @@ static void print_costs(const struct load_result *res, FILE *out) {
     else if (res->run->o->stats_pid)
         fprintf(out, "server    pid %u was gone at an edge of the window\n",
                 res->run->o->stats_pid);
+    print_cpus(res, out);
 }
 
 static void print_errors(const struct load_result *res, FILE *out) {
