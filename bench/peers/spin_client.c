@@ -346,18 +346,11 @@ static bool mode_parse(const char *text, enum mode *mode) {
 }
 
 static void options_parse(int argc, char **argv, struct options *options) {
-    static const struct option flags[] = {{"connect", 1, NULL, 'a'},
-                                          {"mode", 1, NULL, 'm'},
-                                          {"connections", 1, NULL, 'c'},
-                                          {"size", 1, NULL, 's'},
-                                          {"seconds", 1, NULL, 'd'},
-                                          {"warm-ms", 1, NULL, 'w'},
-                                          {"requests", 1, NULL, 'n'},
-                                          {"lock-step", 0, NULL, 'l'},
-                                          {"server-pid", 1, NULL, 'p'},
-                                          {"server-cpu", 1, NULL, 'S'},
-                                          {"client-cpu", 1, NULL, 'C'},
-                                          {0}};
+    static const struct option flags[] = {
+        {"connect", 1, NULL, 'a'},    {"mode", 1, NULL, 'm'},       {"connections", 1, NULL, 'c'},
+        {"size", 1, NULL, 's'},       {"seconds", 1, NULL, 'd'},    {"warm-ms", 1, NULL, 'w'},
+        {"requests", 1, NULL, 'n'},   {"lock-step", 0, NULL, 'l'},  {"server-pid", 1, NULL, 'p'},
+        {"server-cpu", 1, NULL, 'S'}, {"client-cpu", 1, NULL, 'C'}, {0}};
     *options = (struct options){.connections = 1, .size = 12, .warm_ms = 50, .client_cpu = 1};
     bool good = true;
     for (int flag; good && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {

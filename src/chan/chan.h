@@ -52,7 +52,7 @@ enum weir__chan_state {
 };
 
 enum { WEIR__CHAN_BATCH_MIN = 64 * 1024 };
-enum { WEIR__CHAN_LATE_MS = 100 }; /* what a channel that came late has for its first bytes */
+enum { WEIR__CHAN_LATE_MS = 100 };   /* what a channel that came late has for its first bytes */
 enum { WEIR__CHAN_STAGES_MAX = 32 }; /* of a plan; frames of attribution are as many */
 
 /* Reasons not to read. */

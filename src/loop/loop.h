@@ -70,8 +70,8 @@ struct weir__loop_env { /* the world a loop is born into */
 
 struct weir__loop_counters { /* written by the loop, read anywhere */
     _Atomic uint64_t at_ns, busy_ns, poll_ns, cpu_ns, turns, sleeps, tasks, timers, turn_max_ns;
-    _Atomic uint64_t channels, opened, closed, refused_fds, listeners, listeners_lost,
-        dropped_dead, memory_live, memory_chunks;
+    _Atomic uint64_t channels, opened, closed, refused_fds, listeners, listeners_lost, dropped_dead,
+        memory_live, memory_chunks;
 };
 
 enum weir__loop_phase {

@@ -39,8 +39,9 @@ static void report(struct weir__serve_listener *s, int code) {
     int64_t now = (int64_t)s->loop->now_ns;
     int64_t last = (int64_t)atomic_exchange(&s->server->wall_ns, (uint64_t)now);
     if (!last || now - last >= (int64_t)WEIR__SERVE_QUIET_MS * 1000000)
-        say(s, code, s->state == WEIR__SERVE_OPEN ? "clients wait, and it tries again"
-                                                  : "it ends, and its queue is given up");
+        say(s, code,
+            s->state == WEIR__SERVE_OPEN ? "clients wait, and it tries again"
+                                         : "it ends, and its queue is given up");
 }
 
 /* The wall: what time can mend. */

@@ -272,7 +272,7 @@ static int peer(struct weir__io *io, struct weir__io_sock *ws, struct weir_addr 
 
 static int64_t unsent(struct weir__io *io, struct weir__io_sock *ws) {
     (void)io;
-    uint32_t bytes;
+    uint32_t bytes = 0;
     int rc = weir__epoll_refused(weir__epoll_sock_of(ws), 0, WEIR__EPOLL_APART);
     if (rc == 0)
         rc = weir__os_error(weir__os_unsent(weir__epoll_sock_of(ws)->fd, &bytes));

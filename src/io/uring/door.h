@@ -63,7 +63,7 @@ struct weir__uring_sock {
     uint16_t flags;
     uint8_t busy, ended;          /* above */
     uint8_t todo, cancel, kernel; /* below: to be submitted, to be cancelled, in the kernel */
-    uint8_t accepts; /* taken since a request brought one */
+    uint8_t accepts;              /* taken since a request brought one */
     int code, recv_code, send_code;
     int over_code; /* the end of receiving, learned while an earlier last waits to be pulled */
     int parked_fd; /* a connection that nobody waits for, or -1 */
