@@ -46,10 +46,6 @@ static void chan_join(struct weir_chan *ch) {
     weir__loop_add(&ch->loop->counters.channels, 1);
 }
 
-static size_t ctx_bytes(const struct weir_handler *h) {
-    return (sizeof(struct weir_ctx) + h->state_size + 15) & ~(size_t)15;
-}
-
 static void lay_pipeline(struct weir_chan *ch) {
     const struct weir__chan_plan *p = ch->plan;
     uint8_t *at = (uint8_t *)ch + ((sizeof *ch + 15) & ~(size_t)15);
@@ -59,7 +55,7 @@ static void lay_pipeline(struct weir_chan *ch) {
         c->prev = ch->tail;
         *(ch->tail ? &ch->tail->next : &ch->head) = c;
         ch->tail = c;
-        at += ctx_bytes(p->stages[i].handler);
+        at += weir__chan_ctx_bytes(p->stages[i].handler);
     }
 }
 

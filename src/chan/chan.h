@@ -101,6 +101,11 @@ struct weir_ctx {
     alignas(16) uint8_t state[];
 };
 
+/* What a plan counts for a context and a channel lays it out by. */
+static inline size_t weir__chan_ctx_bytes(const struct weir_handler *h) {
+    return (sizeof(struct weir_ctx) + h->state_size + 15) & ~(size_t)15;
+}
+
 struct weir_chan {
     /* Hot: every read and write. */
     struct weir__loop_sink sink;

@@ -31,10 +31,6 @@ static bool stages_valid(const struct weir_stage *stages, unsigned n) {
     return n > 0 && n <= WEIR__CHAN_STAGES_MAX;
 }
 
-static size_t ctx_bytes(const struct weir_handler *h) {
-    return (sizeof(struct weir_ctx) + h->state_size + 15) & ~(size_t)15;
-}
-
 int weir__chan_plan_new(struct weir_loop *l, const struct weir_stage *stages, unsigned n,
                         const struct weir_limits *limits, struct weir__chan_plan **out) {
     struct weir_limits full = with_defaults(limits);
@@ -53,7 +49,7 @@ int weir__chan_plan_new(struct weir_loop *l, const struct weir_stage *stages, un
         p->stages[i].handler = stages[i].handler;
         p->stages[i].config = stages[i].config;
         p->stages[i].account = weir__loop_intern(&l->account, stages[i].handler->name);
-        p->bytes += ctx_bytes(stages[i].handler);
+        p->bytes += weir__chan_ctx_bytes(stages[i].handler);
     }
     *out = p;
     return 0;
