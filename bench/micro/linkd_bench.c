@@ -13,6 +13,7 @@ enum { HOT_BYTES = 64 << 10, DIGEST_BYTES = 32, ROUND = 1000 };
 
 struct rig {
     struct weir_mem *m;
+    struct weir__linkd_line line;
     struct weir__linkd_session s;
     struct weir_linkd_stats stats;
     struct weir_slice hot;
@@ -88,11 +89,13 @@ static void rig_init(struct rig *r, struct weir_linkd_route *routes,
         routes[i] = (struct weir_linkd_route){i, &services[i], r};
     *o = (struct weir_linkd_server_options){
         .size = sizeof *o, .routes = routes, .n_routes = ARRAY_LEN(services)};
-    weir__linkd_server_init(&r->s, o, r->m, &host, &r->stats, 42, (struct weir_ref){1});
+    weir__linkd_server_line(&r->line, o, r->m, &host, &r->stats);
+    weir__linkd_server_init(&r->s, &r->line, 42, (struct weir_ref){1});
 }
 
 static void rig_fini(struct rig *r) {
     weir__linkd_fini(&r->s, WEIR_EGONE);
+    weir__linkd_line_fini(&r->line);
     weir_slice_release(&r->hot);
     demand(weir_mem_live(r->m) == 0, "something leaked");
     weir_mem_close(r->m);

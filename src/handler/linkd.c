@@ -6,15 +6,24 @@
 
 enum { OUT_MAX = 64 * 1024 }; /* answers collected before they are handed on: one batch */
 
+struct
+    line { /* what the connections of one loop with the same options share, while there are any */
+    struct weir__linkd_line codec;
+    struct weir__base_link link;
+    const void
+        *options; /* they outlive their connections, so while it lives an address is a name */
+    uint32_t conns;
+    const char *service; /* whose account this is */
+    struct weir__loop_handler *account;
+};
+
 struct conn {
     struct weir_ctx *ctx;
     struct weir_loop *loop;
     struct weir_timer timer;
-    uint64_t staged;     /* what the channel was told of s.staged */
-    uint64_t armed_ns;   /* what the timer waits for; 0: nothing */
-    const char *service; /* whose account this is */
-    struct weir__loop_handler *account;
-    bool held; /* calls are open: a drain waits for their answers */
+    uint64_t staged;   /* what the channel was told of s.staged */
+    uint64_t armed_ns; /* what the timer waits for; 0: nothing */
+    bool held;         /* calls are open: a drain waits for their answers */
     union {
         struct weir__linkd_session s;
         struct weir_linkd_client k; /* its session comes first */
@@ -25,10 +34,52 @@ static struct conn *conn_of(struct weir__linkd_session *s) {
     return container_of(s, struct conn, s);
 }
 
-static const char stats_key;
+/* --- what is shared ----------------------------------------------------------------------- */
 
-static struct weir_linkd_stats *stats_of(struct weir_ctx *c) {
-    return weir__loop_local(weir_ctx_loop(c), &stats_key, sizeof(struct weir_linkd_stats));
+struct shared { /* of one loop */
+    struct weir__base_list lines;
+    struct weir_linkd_stats stats;
+    bool ready;
+};
+
+static struct shared *shared_of(struct weir_loop *l) {
+    static const char key;
+    struct shared *h = weir__loop_local(l, &key, sizeof *h);
+    if (h && !h->ready) {
+        weir__base_list_init(&h->lines);
+        h->ready = true;
+    }
+    return h;
+}
+
+static struct line *line_of(struct conn *n) {
+    return container_of(n->s.line, struct line, codec);
+}
+
+/* One more connection on the line of these options; a fresh line has conns 1. NULL: no memory. */
+static struct line *line_get(struct shared *h, const void *options, struct weir_mem *m) {
+    weir__base_list_each(link, &h->lines) {
+        struct line *line = container_of(link, struct line, link);
+        if (line->options == options) {
+            line->conns++;
+            return line;
+        }
+    }
+    struct line *line = weir_mem_new(m, sizeof *line);
+    if (!line)
+        return NULL;
+    line->options = options;
+    line->conns = 1;
+    weir__base_list_push_front(&h->lines, &line->link);
+    return line;
+}
+
+static void line_put(struct line *line) {
+    if (--line->conns)
+        return;
+    weir__linkd_line_fini(&line->codec);
+    weir__base_list_remove(&line->link);
+    weir_mem_free(line);
 }
 
 /* --- after every step --------------------------------------------------------------------- */
@@ -90,11 +141,12 @@ static uint64_t now(struct weir__linkd_session *s) {
 /* Statistics name the service, not the protocol: that is where the time goes. */
 static void enter(struct weir__linkd_session *s, const char *service) {
     struct conn *n = conn_of(s);
-    if (unlikely(service != n->service)) {
-        n->service = service;
-        n->account = weir__loop_name(n->loop, service);
+    struct line *line = line_of(n);
+    if (unlikely(service != line->service)) {
+        line->service = service;
+        line->account = weir__loop_name(n->loop, service);
     }
-    weir__loop_attribute(n->loop, n->account, n->s.chan.v);
+    weir__loop_attribute(n->loop, line->account, n->s.chan.v);
 }
 
 static void leave(struct weir__linkd_session *s) {
@@ -158,6 +210,7 @@ static void conn_close(struct weir_ctx *c, int why) {
     n->held = false;
     weir__linkd_fini(&n->s, why < 0 ? why : WEIR_EGONE);
     watch_staged(n);
+    line_put(line_of(n));
 }
 
 /* --- server ------------------------------------------------------------------------------- */
@@ -165,15 +218,19 @@ static void conn_close(struct weir_ctx *c, int why) {
 static int server_open(struct weir_ctx *c, const void *config) {
     struct conn *n = weir_ctx_state(c);
     const struct weir_linkd_server_options *o = config;
-    struct weir_linkd_stats *stats = stats_of(c);
+    struct weir_mem *m = weir_ctx_mem(c);
     if (!o || o->size != sizeof *o || (!o->n_routes && !o->fallback))
         return WEIR_EINVAL;
-    if (!stats)
-        return WEIR_ENOMEM;
     n->ctx = c;
     n->loop = weir_ctx_loop(c);
-    weir__linkd_server_init(&n->s, o, weir_ctx_mem(c), &host, stats,
-                            weir__loop_entropy(weir_ctx_loop(c)), weir_chan_ref(weir_ctx_chan(c)));
+    struct shared *h = shared_of(n->loop);
+    struct line *line = h ? line_get(h, o, m) : NULL;
+    if (!line)
+        return WEIR_ENOMEM;
+    if (line->conns == 1)
+        weir__linkd_server_line(&line->codec, o, m, &host, &h->stats);
+    weir__linkd_server_init(&n->s, &line->codec, weir__loop_entropy(n->loop),
+                            weir_chan_ref(weir_ctx_chan(c)));
     weir_ctx_want(c, 2); /* enough to know who does not speak linkd */
     return 0;
 }
@@ -203,15 +260,19 @@ const struct weir_handler weir_linkd_server = {
 static int client_open(struct weir_ctx *c, const void *config) {
     struct conn *n = weir_ctx_state(c);
     const struct weir_linkd_client_options *o = config;
-    struct weir_linkd_stats *stats = stats_of(c);
+    struct weir_mem *m = weir_ctx_mem(c);
     if (o && o->size != sizeof *o)
         return WEIR_EINVAL;
-    if (!stats)
-        return WEIR_ENOMEM;
     n->ctx = c;
     n->loop = weir_ctx_loop(c);
-    weir__linkd_client_init(&n->k, o, weir_ctx_mem(c), &host, stats,
-                            weir__loop_entropy(weir_ctx_loop(c)), weir_chan_ref(weir_ctx_chan(c)));
+    struct shared *h = shared_of(n->loop);
+    struct line *line = h ? line_get(h, o, m) : NULL;
+    if (!line)
+        return WEIR_ENOMEM;
+    if (line->conns == 1)
+        weir__linkd_client_line(&line->codec, o, m, &host, &h->stats);
+    weir__linkd_client_init(&n->k, &line->codec, o, weir__loop_entropy(n->loop),
+                            weir_chan_ref(weir_ctx_chan(c)));
     n->k.chan = weir_ctx_chan(c);
     weir_chan_read_while_full(weir_ctx_chan(c), true); /* answers make room at the other end */
     weir_ctx_want(c, 2);                               /* enough to know who does not speak linkd */

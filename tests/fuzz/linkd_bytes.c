@@ -16,9 +16,9 @@ static uint64_t run(const uint8_t *p, size_t n, size_t cut, bool is_server) {
     struct fuzz_end e = {.now_ns = 1};
     uint64_t hash = 0;
     if (is_server)
-        weir__linkd_server_init(&e.s, &server, m, &fuzz_host, &e.stats, 1, (struct weir_ref){1});
+        fuzz_open_server(&e, &server, m, 1);
     else
-        weir__linkd_client_init(&e.k, NULL, m, &fuzz_host, &e.stats, 1, (struct weir_ref){1});
+        fuzz_open_client(&e, NULL, m, 1);
     for (size_t at = 0; at < n && !e.s.why; at += cut) {
         must(weir_chain_write(m, &e.in, p + at, cut < n - at ? cut : n - at) == 0);
         weir__linkd_read(&e.s, &e.in, UINT64_MAX);
@@ -28,8 +28,7 @@ static uint64_t run(const uint8_t *p, size_t n, size_t cut, bool is_server) {
         for (size_t i = 0; i < part->slice.n; i++)
             hash = (hash ^ part->slice.p[i]) * 0x100000001b3u;
     hash += (uint64_t)e.s.why;
-    weir__linkd_fini(&e.s, WEIR_ERESET);
-    weir_chain_fini(&e.in);
+    fuzz_close(&e);
     must(weir_mem_live(m) == 0);
     weir_mem_close(m);
     return hash;

@@ -98,7 +98,7 @@ static void act(struct fuzz_plan *f, struct fuzz_end *e, struct weir_mem *m) {
     case 1: weir__linkd_pull(&e->s, fuzz_take(f, 2)); break;
     case 2: weir_chain_fini(&e->s.out); break;
     case 3:
-        if (!e->s.server) {
+        if (!e->s.line->server) {
             struct weir_linkd_request o = {.size = sizeof o,
                                            .more = fuzz_one_in(f, 2),
                                            .stream = fuzz_one_in(f, 2),
@@ -144,9 +144,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct fuzz_end e = {.now_ns = 1};
     now_plan = &f;
     if (fuzz_one_in(&f, 2))
-        weir__linkd_server_init(&e.s, &server, m, &fuzz_host, &e.stats, 1, (struct weir_ref){1});
+        fuzz_open_server(&e, &server, m, 1);
     else
-        weir__linkd_client_init(&e.k, &client, m, &fuzz_host, &e.stats, 1, (struct weir_ref){1});
+        fuzz_open_client(&e, &client, m, 1);
     while (f.n) {
         if (fuzz_one_in(&f, 2))
             arrive(&f, &e, m);
@@ -156,8 +156,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
             must(weir__linkd_read(&e.s, &e.in, 1) == e.s.why);
     }
     weir__mem_fail(m, 0, false);
-    weir__linkd_fini(&e.s, WEIR_ERESET);
-    weir_chain_fini(&e.in);
+    fuzz_close(&e);
     must(weir_mem_live(m) == 0);
     weir_mem_close(m);
     return 0;

@@ -5,6 +5,7 @@
 #include "fuzz/fuzz.h"
 
 struct fuzz_end {
+    struct weir__linkd_line line;
     union {
         struct weir__linkd_session s;
         struct weir_linkd_client k;
@@ -24,11 +25,29 @@ static uint64_t fuzz_now(struct weir__linkd_session *s) {
 
 static const struct weir__linkd_host fuzz_host = {.kick = fuzz_kick, .now_ns = fuzz_now};
 
+static inline void fuzz_open_server(struct fuzz_end *e, const struct weir_linkd_server_options *o,
+                                    struct weir_mem *m, uint64_t n) {
+    weir__linkd_server_line(&e->line, o, m, &fuzz_host, &e->stats);
+    weir__linkd_server_init(&e->s, &e->line, n, (struct weir_ref){n});
+}
+
+static inline void fuzz_open_client(struct fuzz_end *e, const struct weir_linkd_client_options *o,
+                                    struct weir_mem *m, uint64_t n) {
+    weir__linkd_client_line(&e->line, o, m, &fuzz_host, &e->stats);
+    weir__linkd_client_init(&e->k, &e->line, o, n, (struct weir_ref){n});
+}
+
+static inline void fuzz_close(struct fuzz_end *e) {
+    weir__linkd_fini(&e->s, WEIR_ERESET);
+    weir__linkd_line_fini(&e->line);
+    weir_chain_fini(&e->in);
+}
+
 /* Any open call of this end, or NULL. */
 static inline struct weir_linkd_call *fuzz_any(struct fuzz_plan *f, struct fuzz_end *e) {
-    uint32_t n = e->s.table.mask + 1, at = fuzz_below(f, n < 256 ? n : 256);
+    uint32_t n = e->s.table.size, at = fuzz_below(f, !n ? 1 : n < 256 ? n : 256);
     for (uint32_t i = 0; i < n; i++) {
-        struct weir_linkd_call *x = e->s.table.slots[(at + i) & e->s.table.mask];
+        struct weir_linkd_call *x = e->s.table.slots[(at + i) & (n - 1)];
         if (x && !(x->flags & WEIR__LINKD_OVER))
             return x;
     }

@@ -201,14 +201,14 @@ static void step(struct talk *t, struct fuzz_plan *f) {
 
 /* Ends what waits for its owner, on both ends. */
 static void settle(struct talk *t) {
-    for (uint32_t i = 0; i <= t->client.s.table.mask; i++) {
+    for (uint32_t i = 0; i < t->client.s.table.size; i++) {
         struct weir_linkd_call *x = t->client.s.table.slots[i];
         if (x) {
             weir_linkd_end(x);
             weir_linkd_resume(x);
         }
     }
-    for (uint32_t i = 0; i <= t->server.s.table.mask; i++) {
+    for (uint32_t i = 0; i < t->server.s.table.size; i++) {
         struct weir_linkd_call *y = t->server.s.table.slots[i];
         if (y && y->route && y->service == 0 && y->flags & WEIR__LINKD_CALLED)
             weir_linkd_answer(y, weir_linkd_payload(y));
@@ -223,10 +223,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     now_plan = &f;
     now_talk = &t;
     t.client.now_ns = t.server.now_ns = 1;
-    weir__linkd_client_init(&t.client.k, &client_options, t.m, &fuzz_host, &t.client.stats, 1,
-                            (struct weir_ref){1});
-    weir__linkd_server_init(&t.server.s, &server_options, t.m, &fuzz_host, &t.server.stats, 2,
-                            (struct weir_ref){2});
+    fuzz_open_client(&t.client, &client_options, t.m, 1);
+    fuzz_open_server(&t.server, &server_options, t.m, 2);
     while (f.n)
         step(&t, &f);
     t.settling = true;
@@ -240,10 +238,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     must(t.started == t.ended && t.server_open == t.server_done);
     must(!t.server.s.table.count && !t.client.s.table.count);
     must(t.client.stats.malformed + t.server.stats.malformed == 0);
-    weir__linkd_fini(&t.client.s, WEIR_ERESET);
-    weir__linkd_fini(&t.server.s, WEIR_ERESET);
-    weir_chain_fini(&t.client.in);
-    weir_chain_fini(&t.server.in);
+    fuzz_close(&t.client);
+    fuzz_close(&t.server);
     must(weir_mem_live(t.m) == 0);
     weir_mem_close(t.m);
     return 0;

@@ -140,7 +140,8 @@ void kit_linkd_open_server(struct kit_linkd *t) {
         t->so.routes = routes;
         t->so.n_routes = ARRAY_LEN(routes);
     }
-    weir__linkd_server_init(&t->s, &t->so, t->m, &host, &t->stats, 0x5eed, (struct weir_ref){1});
+    weir__linkd_server_line(&t->line, &t->so, t->m, &host, &t->stats);
+    weir__linkd_server_init(&t->s, &t->line, 0x5eed, (struct weir_ref){1});
 }
 
 void kit_linkd_open_client(struct kit_linkd *t) {
@@ -148,11 +149,13 @@ void kit_linkd_open_client(struct kit_linkd *t) {
     assert_non_null(t->m);
     t->client = true;
     t->co.size = sizeof t->co;
-    weir__linkd_client_init(&t->k, &t->co, t->m, &host, &t->stats, 0x5eed, (struct weir_ref){1});
+    weir__linkd_client_line(&t->line, &t->co, t->m, &host, &t->stats);
+    weir__linkd_client_init(&t->k, &t->line, &t->co, 0x5eed, (struct weir_ref){1});
 }
 
 void kit_linkd_close(struct kit_linkd *t) {
     weir__linkd_fini(&t->s, WEIR_ECANCELLED);
+    weir__linkd_line_fini(&t->line);
     weir_chain_fini(&t->in);
     assert_int_equal(weir_mem_live(t->m), 0);
     weir_mem_close(t->m);

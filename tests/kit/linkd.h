@@ -34,6 +34,7 @@ struct kit_linkd {
     struct weir_linkd_server_options so;
     struct weir_linkd_client_options co;
     bool client;
+    struct weir__linkd_line line;
     union {
         struct weir__linkd_session s;
         struct weir_linkd_client k;

@@ -32,11 +32,11 @@ struct weir_chain *weir_linkd_payload(struct weir_linkd_call *x) {
 }
 
 void *weir_linkd_state(struct weir_linkd_call *x) {
-    return x->s->server && x->route->handler->state_size ? x->state : NULL;
+    return x->s->line->server && x->route->handler->state_size ? x->state : NULL;
 }
 
 struct weir_mem *weir_linkd_mem(const struct weir_linkd_call *x) {
-    return x->s->m;
+    return x->s->line->m;
 }
 
 struct weir_linkd_ref weir_linkd_call_ref(const struct weir_linkd_call *x) {
@@ -44,7 +44,7 @@ struct weir_linkd_ref weir_linkd_call_ref(const struct weir_linkd_call *x) {
 }
 
 static void deliver(struct weir_linkd_call *x) {
-    if (x->s->server)
+    if (x->s->line->server)
         weir__linkd_server_deliver(x);
     else
         weir__linkd_client_deliver(x);
@@ -52,7 +52,7 @@ static void deliver(struct weir_linkd_call *x) {
 
 void weir_linkd_resume(struct weir_linkd_call *x) {
     struct weir__linkd_session *s = x->s;
-    uint16_t deaf = s->server ? WEIR__LINKD_OVER | WEIR__LINKD_SEND_END : WEIR__LINKD_OVER;
+    uint16_t deaf = s->line->server ? WEIR__LINKD_OVER | WEIR__LINKD_SEND_END : WEIR__LINKD_OVER;
     if (x->flags & deaf)
         return;
     if (x->flags & WEIR__LINKD_BUSY) {
@@ -77,7 +77,7 @@ WEIR_INLINE int put_answer(struct weir__linkd_session *s, struct weir_linkd_call
     if (unlikely(!p))
         return WEIR_ENOMEM;
     weir__linkd_put_head(p, &h);
-    s->stats->answered++;
+    s->line->stats->answered++;
     return 0;
 }
 
@@ -107,7 +107,7 @@ WEIR_NOINLINE static int answer_later(struct weir_linkd_call *x, struct weir_cha
     c = c ? c : &none;
     if (x->flags & (WEIR__LINKD_OVER | WEIR__LINKD_SEND_END))
         return WEIR_EGONE;
-    if (x->flags & WEIR__LINKD_SEND_BEGUN || x->staged.bytes || !x->s->server ||
+    if (x->flags & WEIR__LINKD_SEND_BEGUN || x->staged.bytes || !x->s->line->server ||
         c->bytes > x->s->decoder.frame_max)
         return answer_stream(x, c);
     return answer_whole(x, c);
@@ -139,7 +139,7 @@ int64_t weir_linkd_write(struct weir_linkd_call *x, struct weir_chain *c) {
     weir__linkd_enter(s);
     weir__linkd_stage(x, c);
     weir__linkd_want_send(x);
-    int64_t room = (int64_t)s->stage_max - (int64_t)x->staged.bytes;
+    int64_t room = (int64_t)s->line->stage_max - (int64_t)x->staged.bytes;
     if (room <= 0) {
         room = 0;
         x->flags |= WEIR__LINKD_FULL;
@@ -154,14 +154,14 @@ int weir_linkd_fail(struct weir_linkd_call *x, unsigned code, const char *text) 
         return WEIR_EGONE;
     if (!code || code > UINT16_MAX)
         return WEIR_EINVAL;
-    if (!s->server) {
+    if (!s->line->server) {
         weir_linkd_cancel(x);
         return 0;
     }
     int rc = weir__linkd_put_error(s, x->id, x->service, code, text);
     if (rc < 0)
         return rc;
-    s->stats->failed++;
+    s->line->stats->failed++;
     weir__linkd_enter(s);
     weir__linkd_end(x, WEIR_ECALL);
     weir__linkd_leave(s);
@@ -174,8 +174,8 @@ void weir_linkd_cancel(struct weir_linkd_call *x) {
     if (x->flags & WEIR__LINKD_OVER)
         return;
     weir__linkd_enter(s);
-    s->stats->cancelled++;
-    if (s->server) {
+    s->line->stats->cancelled++;
+    if (s->line->server) {
         weir__linkd_abort(x, WEIR_LINKD_CANCELLED, NULL, WEIR_ECALL);
     } else {
         bool told = x->flags & (WEIR__LINKD_SEND_BEGUN | WEIR__LINKD_SEND_DONE);

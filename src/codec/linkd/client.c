@@ -4,21 +4,27 @@
 
 enum { TEXT_MAX = 1024 }; /* of an ERROR's text, shown contiguous */
 
-void weir__linkd_client_init(struct weir_linkd_client *k, const struct weir_linkd_client_options *o,
-                             struct weir_mem *m, const struct weir__linkd_host *host,
-                             struct weir_linkd_stats *stats, uint64_t seed, struct weir_ref chan) {
+void weir__linkd_client_line(struct weir__linkd_line *line,
+                             const struct weir_linkd_client_options *o, struct weir_mem *m,
+                             const struct weir__linkd_host *host, struct weir_linkd_stats *stats) {
     static const struct weir_linkd_client_options none;
     const struct weir_linkd_client_options *v = o ? o : &none;
+    *line = (struct weir__linkd_line){.m = m,
+                                      .host = host,
+                                      .stats = stats,
+                                      .frame_max = v->frame_max,
+                                      .message_max = v->message_max,
+                                      .held_max = v->held_max,
+                                      .calls_max = v->calls_max,
+                                      .stage_max = v->stage_max};
+    weir__linkd_line_limits(line);
+}
+
+void weir__linkd_client_init(struct weir_linkd_client *k, struct weir__linkd_line *line,
+                             const struct weir_linkd_client_options *o, uint64_t seed,
+                             struct weir_ref chan) {
     *k = (struct weir_linkd_client){.o = o, .next_id = 1};
-    k->s = (struct weir__linkd_session){.m = m,
-                                        .host = host,
-                                        .stats = stats,
-                                        .chan = chan,
-                                        .message_max = v->message_max,
-                                        .held_max = v->held_max,
-                                        .calls_max = v->calls_max,
-                                        .stage_max = v->stage_max};
-    weir__linkd_init(&k->s, v->frame_max, seed);
+    weir__linkd_init(&k->s, line, seed, chan);
 }
 
 static void pinged(struct weir_linkd_client *k, int status) {
@@ -41,7 +47,8 @@ static void tell(struct weir_linkd_call *x, bool last) {
                                  .payload = &x->in,
                                  .last = last};
     size_t n = x->k.code ? (size_t)x->in.bytes : 0;
-    const uint8_t *text = n ? weir_chain_peek(x->s->m, &x->in, n = n < TEXT_MAX ? n : TEXT_MAX)
+    const uint8_t *text = n ? weir_chain_peek(x->s->line->m, &x->in,
+                                              n = n < TEXT_MAX ? n : TEXT_MAX)
                             : NULL;
     if (text)
         r.text = (struct weir_str){(const char *)text, n};
@@ -70,7 +77,8 @@ void weir__linkd_client_deliver(struct weir_linkd_call *x) {
 
 void weir__linkd_hang_up(struct weir_linkd_call *x) {
     struct weir__linkd_head h = {.type = WEIR_LINKD_CANCEL, .service = x->service, .id = x->id};
-    if (x->s->server || !(x->flags & WEIR__LINKD_SEND_BEGUN) || x->flags & WEIR__LINKD_SEND_DONE)
+    if (x->s->line->server || !(x->flags & WEIR__LINKD_SEND_BEGUN) ||
+        x->flags & WEIR__LINKD_SEND_DONE)
         return;
     int rc = weir__linkd_put(x->s, &h, NULL);
     if (rc < 0)
@@ -84,17 +92,17 @@ static void response(struct weir_linkd_call *x, const struct weir__linkd_head *h
     if (!last)
         x->flags |= WEIR__LINKD_RECV_STREAM;
     if (x->flags & WEIR__LINKD_RECV_STREAM && !weir__linkd_charge(x, h)) {
-        s->stats->malformed++;
+        s->line->stats->malformed++;
         weir__linkd_abort(x, WEIR_LINKD_MALFORMED, NULL, WEIR_EPROTO);
         return;
     }
-    if (whole && x->in.bytes + h->length > s->message_max) {
-        s->stats->too_large++;
+    if (whole && x->in.bytes + h->length > s->line->message_max) {
+        s->line->stats->too_large++;
         weir__linkd_abort(x, WEIR_LINKD_TOO_LARGE, NULL, WEIR_ETOOBIG);
         return;
     }
-    if (s->held + h->length > s->held_max) {
-        s->stats->overloaded++;
+    if (s->held + h->length > s->line->held_max) {
+        s->line->stats->overloaded++;
         weir__linkd_abort(x, WEIR_LINKD_OVERLOADED, NULL, WEIR_EFULL);
         return;
     }
@@ -103,7 +111,7 @@ static void response(struct weir_linkd_call *x, const struct weir__linkd_head *h
     weir_chain_append(&x->in, payload);
     if (last) {
         x->flags |= WEIR__LINKD_RECV_DONE;
-        s->stats->answered++;
+        s->line->stats->answered++;
         weir__linkd_hang_up(x);
         weir__linkd_end(x, 0);
     } else if (whole) {
@@ -125,7 +133,7 @@ static void error(struct weir_linkd_call *x, struct weir_chain *payload) {
     s->held += x->offered;
     weir_chain_append(&x->in, payload);
     x->flags |= WEIR__LINKD_RECV_DONE;
-    s->stats->failed++;
+    s->line->stats->failed++;
     weir__linkd_hang_up(x);
     weir__linkd_end(x, !code                                  ? WEIR_EPROTO
                        : code == WEIR_LINKD_DEADLINE_EXCEEDED ? WEIR_EDEADLINE
@@ -154,7 +162,7 @@ void weir__linkd_client_frame(struct weir__linkd_session *s, const struct weir__
     else if (h->type == WEIR_LINKD_PONG && is_ours(k->ping, h, payload))
         pinged(k, 0);
     else
-        s->stats->ignored++;
+        s->line->stats->ignored++;
 }
 
 /* Stages a request that does not fit one frame, or whose end is not known yet. */
@@ -162,7 +170,7 @@ static int stage(struct weir_linkd_call *x, uint32_t deadline_ms, struct weir_ch
     uint8_t ms[4];
     weir__base_put_be32(ms, deadline_ms);
     struct weir_chain first = {0};
-    int rc = deadline_ms ? weir_chain_write(x->s->m, &first, ms, sizeof ms) : 0;
+    int rc = deadline_ms ? weir_chain_write(x->s->line->m, &first, ms, sizeof ms) : 0;
     if (rc < 0)
         return rc;
     weir__linkd_stage(x, &first);
@@ -189,7 +197,7 @@ static int first_send(struct weir_linkd_call *x, const struct weir_linkd_request
 
 static int open_call(struct weir__linkd_session *s, struct weir_linkd_call *x,
                      const struct weir_linkd_request *o, struct weir_chain *payload) {
-    int rc = weir__linkd_table_add(&s->table, s->m, x);
+    int rc = weir__linkd_table_add(&s->table, s->line->m, x);
     if (rc < 0)
         return rc;
     rc = first_send(x, o, payload);
@@ -198,7 +206,7 @@ static int open_call(struct weir__linkd_session *s, struct weir_linkd_call *x,
         return rc;
     }
     s->open++;
-    s->stats->calls++;
+    s->line->stats->calls++;
     if (!o->more)
         x->flags |= WEIR__LINKD_SEND_END;
     if (o->deadline_ms)
@@ -217,9 +225,9 @@ int weir_linkd_start(struct weir_linkd_client *k, const struct weir_linkd_reques
         return WEIR_EINVAL;
     if (s->goaway_in || s->goaway_out || s->ending || s->why)
         return WEIR_ESTOPPED;
-    if (s->open >= s->calls_max)
+    if (s->open >= s->line->calls_max)
         return WEIR_EFULL;
-    struct weir_linkd_call *x = weir_mem_new(s->m, sizeof *x);
+    struct weir_linkd_call *x = weir_mem_new(s->line->m, sizeof *x);
     if (!x)
         return WEIR_ENOMEM;
     x->id = k->next_id;
@@ -254,7 +262,7 @@ int weir_linkd_ping(struct weir_linkd_client *k, const void *data, size_t n,
         return WEIR_ESTOPPED;
     if (k->ping)
         return WEIR_EAGAIN;
-    struct weir__linkd_ping *ping = weir_mem_new(k->s.m, sizeof *ping);
+    struct weir__linkd_ping *ping = weir_mem_new(k->s.line->m, sizeof *ping);
     if (!ping)
         return WEIR_ENOMEM;
     ping->fn = fn;

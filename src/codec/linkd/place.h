@@ -12,20 +12,20 @@ enum {
 /* A fresh buffer for headers. False: no memory. */
 bool weir__linkd_head_new(struct weir__linkd_session *s);
 
-/* n bytes in s->head; from its start again where no frame holds it any more. False: no memory. */
+/* n bytes in s->line->head; from its start again where no frame holds it any more. False: no memory. */
 WEIR_INLINE bool weir__linkd_head_room(struct weir__linkd_session *s, size_t n) {
-    if (likely(weir__mem_buf_exclusive(s->head))) {
-        s->head.p = s->head.buf->data;
-        s->head.n = WEIR__LINKD_SHARED_BYTES;
+    if (likely(weir__mem_buf_exclusive(s->line->head))) {
+        s->line->head.p = s->line->head.buf->data;
+        s->line->head.n = WEIR__LINKD_SHARED_BYTES;
     }
-    return likely(n <= s->head.n) || weir__linkd_head_new(s);
+    return likely(n <= s->line->head.n) || weir__linkd_head_new(s);
 }
 
 WEIR_INLINE struct weir_slice weir__linkd_head_take(struct weir__linkd_session *s, size_t n) {
-    struct weir_slice head = {.p = s->head.p, .n = n, .buf = s->head.buf};
+    struct weir_slice head = {.p = s->line->head.p, .n = n, .buf = s->line->head.buf};
     weir__mem_buf_ref(head.buf);
-    s->head.p += n;
-    s->head.n -= n;
+    s->line->head.p += n;
+    s->line->head.n -= n;
     return head;
 }
 
@@ -47,7 +47,7 @@ WEIR_INLINE uint8_t *weir__linkd_join(struct weir__linkd_session *s, size_t n,
 WEIR_INLINE uint8_t *weir__linkd_prepend(struct weir__linkd_session *s, size_t n,
                                          struct weir_chain *payload) {
     struct weir_part *p;
-    if (unlikely(!weir__linkd_head_room(s, n) || !(p = weir__mem_part_new(s->m))))
+    if (unlikely(!weir__linkd_head_room(s, n) || !(p = weir__mem_part_new(s->line->m))))
         return NULL;
     p->slice = weir__linkd_head_take(s, n);
     p->next = payload->first;

@@ -13,13 +13,14 @@
 WEIR_INLINE bool is_direct(const struct weir__linkd_session *s, const struct weir_chain *in,
                            uint64_t first, uint64_t id, uint32_t length) {
     return likely(first >> 16 == WEIR__LINKD_PLAIN && length < s->direct_below &&
-                  in->bytes >= WEIR_LINKD_HEAD_BYTES + length && id && s->open < s->calls_max &&
-                  s->held + length <= s->held_max && !weir__linkd_table_find(&s->table, id));
+                  in->bytes >= WEIR_LINKD_HEAD_BYTES + length && id &&
+                  s->open < s->line->calls_max && s->held + length <= s->line->held_max &&
+                  !weir__linkd_table_find(&s->table, id));
 }
 
 WEIR_NOINLINE static bool take_cut(struct weir__linkd_session *s, struct weir_chain *in,
                                    uint64_t whole, struct weir_chain *payload) {
-    if (weir_chain_move(s->m, payload, in, whole) < 0)
+    if (weir_chain_move(s->line->m, payload, in, whole) < 0)
         return false;
     weir__mem_chain_drop(payload, WEIR_LINKD_HEAD_BYTES);
     return true;
@@ -45,12 +46,13 @@ WEIR_INLINE bool take(struct weir__linkd_session *s, struct weir_chain *in, uint
 /* NULL: no memory. */
 WEIR_INLINE struct weir_linkd_call *call_new(struct weir__linkd_session *s, uint64_t id,
                                              uint16_t service, const struct weir_linkd_route *r) {
-    struct weir_linkd_call *x = s->spare;
+    struct weir_linkd_call *x = s->line->spare;
     size_t state_size = r->handler->state_size;
     if (likely(x && !state_size))
-        s->spare = NULL;
+        s->line->spare = NULL;
     else if (unlikely(!(x = weir__linkd_server_call(s, state_size))))
         return NULL;
+    x->s = s;
     x->id = id;
     x->service = service;
     x->flags = WEIR__LINKD_RECV_DONE | WEIR__LINKD_DIRECT | WEIR__LINKD_CALLED | WEIR__LINKD_BUSY;
@@ -60,16 +62,16 @@ WEIR_INLINE struct weir_linkd_call *call_new(struct weir__linkd_session *s, uint
 }
 
 /* What was answered at once is as weir__linkd_server_call() made it, but for what call_new() sets:
- * the session keeps one. Not in guarded builds, where a dead call is watched. */
+ * the line keeps one. Not in guarded builds, where a dead call is watched. */
 WEIR_INLINE bool keep(struct weir__linkd_session *s, struct weir_linkd_call *x) {
 #ifdef WEIR__MEM_GUARDED
     (void)s, (void)x;
     return false;
 #else
-    if (unlikely(s->spare || x->staged.first || x->route->handler->state_size))
+    if (unlikely(s->line->spare || x->staged.first || x->route->handler->state_size))
         return false;
     x->deadline_ns = 0;
-    s->spare = x;
+    s->line->spare = x;
     return true;
 #endif
 }
@@ -111,7 +113,7 @@ WEIR_INLINE bool direct(struct weir__linkd_session *s, struct weir_chain *in) {
     uint32_t length = weir__base_get_be32(p + 16);
     if (!is_direct(s, in, first, id, length))
         return false;
-    const struct weir_linkd_route *r = weir__linkd_route(s->server, (uint16_t)first);
+    const struct weir_linkd_route *r = weir__linkd_route(s->line->server, (uint16_t)first);
     struct weir_linkd_call *x = likely(r) ? call_new(s, id, (uint16_t)first, r) : NULL;
     if (unlikely(!x))
         return false;
@@ -123,7 +125,7 @@ WEIR_INLINE bool direct(struct weir__linkd_session *s, struct weir_chain *in) {
     x->offered = length;
     s->held += length;
     s->open++;
-    s->stats->calls++;
+    s->line->stats->calls++;
     weir__linkd_enter(s);
     run(s, x);
     if (likely(weir__base_list_empty(&s->finished)))

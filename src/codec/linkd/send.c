@@ -10,7 +10,7 @@ enum {
 
 int weir__linkd_put(struct weir__linkd_session *s, const struct weir__linkd_head *h,
                     const void *payload) {
-    uint8_t *p = weir_chain_reserve(s->m, &s->out, WEIR_LINKD_HEAD_BYTES + h->length);
+    uint8_t *p = weir_chain_reserve(s->line->m, &s->out, WEIR_LINKD_HEAD_BYTES + h->length);
     if (unlikely(!p))
         return WEIR_ENOMEM;
     weir__linkd_put_head(p, h);
@@ -21,7 +21,7 @@ int weir__linkd_put(struct weir__linkd_session *s, const struct weir__linkd_head
 }
 
 static int put_head(struct weir__linkd_session *s, const struct weir__linkd_head *h) {
-    uint8_t *p = weir_chain_reserve(s->m, &s->out, WEIR_LINKD_HEAD_BYTES);
+    uint8_t *p = weir_chain_reserve(s->line->m, &s->out, WEIR_LINKD_HEAD_BYTES);
     if (unlikely(!p))
         return WEIR_ENOMEM;
     weir__linkd_put_head(p, h);
@@ -31,10 +31,10 @@ static int put_head(struct weir__linkd_session *s, const struct weir__linkd_head
 
 bool weir__linkd_head_new(struct weir__linkd_session *s) {
     struct weir_slice fresh;
-    if (weir_slice_new(s->m, WEIR__LINKD_SHARED_BYTES, &fresh) < 0)
+    if (weir_slice_new(s->line->m, WEIR__LINKD_SHARED_BYTES, &fresh) < 0)
         return false;
-    weir_slice_release(&s->head);
-    s->head = fresh;
+    weir_slice_release(&s->line->head);
+    s->line->head = fresh;
     return true;
 }
 
@@ -83,12 +83,12 @@ static int frame(struct weir_linkd_call *x, uint64_t n, bool last) {
     struct weir__linkd_session *s = x->s;
     struct weir_chain piece = {0};
     struct weir__linkd_head h = {.service = x->service, .id = x->id, .length = (uint32_t)n};
-    int rc = weir_chain_move(s->m, &piece, &x->staged, n);
+    int rc = weir_chain_move(s->line->m, &piece, &x->staged, n);
     if (rc < 0)
         return rc;
-    h.type = s->server ? WEIR_LINKD_RESPONSE : WEIR_LINKD_REQUEST;
+    h.type = s->line->server ? WEIR_LINKD_RESPONSE : WEIR_LINKD_REQUEST;
     h.flags = last ? 0 : WEIR_LINKD_MORE;
-    if (!s->server && x->deadline_ns && !(x->flags & WEIR__LINKD_SEND_BEGUN))
+    if (!s->line->server && x->deadline_ns && !(x->flags & WEIR__LINKD_SEND_BEGUN))
         h.flags |= WEIR_LINKD_DEADLINE; /* its four bytes were staged first */
     rc = put_head(s, &h);
     if (rc < 0) {
@@ -103,15 +103,15 @@ static int frame(struct weir_linkd_call *x, uint64_t n, bool last) {
 
 static void tell_room(struct weir_linkd_call *x) {
     struct weir__linkd_session *s = x->s;
-    if (!(x->flags & WEIR__LINKD_FULL) || x->staged.bytes > s->stage_max / 2)
+    if (!(x->flags & WEIR__LINKD_FULL) || x->staged.bytes > s->line->stage_max / 2)
         return;
     if (x->flags & WEIR__LINKD_SEND_END)
         return; /* its owner has let go of it */
     x->flags &= (uint16_t)~WEIR__LINKD_FULL;
-    void (*room)(struct weir_linkd_call *, uint64_t) = s->server ? x->route->handler->room
-                                                                 : x->k.room;
+    void (*room)(struct weir_linkd_call *, uint64_t) = s->line->server ? x->route->handler->room
+                                                                       : x->k.room;
     if (room)
-        room(x, s->stage_max - x->staged.bytes);
+        room(x, s->line->stage_max - x->staged.bytes);
 }
 
 static int send_one(struct weir_linkd_call *x) {
@@ -128,8 +128,8 @@ static int send_one(struct weir_linkd_call *x) {
     x->flags |= WEIR__LINKD_SEND_BEGUN;
     if (last) {
         x->flags |= WEIR__LINKD_SEND_DONE;
-        if (s->server) {
-            s->stats->answered++;
+        if (s->line->server) {
+            s->line->stats->answered++;
             weir__linkd_end(x, 0);
         }
         return 0;

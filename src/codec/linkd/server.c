@@ -5,22 +5,26 @@ enum {
     DRAINS_MAX = 32
 }; /* ended calls whose streamed request is still coming; older ones are forgotten */
 
-void weir__linkd_server_init(struct weir__linkd_session *s,
+void weir__linkd_server_line(struct weir__linkd_line *line,
                              const struct weir_linkd_server_options *o, struct weir_mem *m,
-                             const struct weir__linkd_host *host, struct weir_linkd_stats *stats,
-                             uint64_t seed, struct weir_ref chan) {
-    *s = (struct weir__linkd_session){.m = m,
+                             const struct weir__linkd_host *host, struct weir_linkd_stats *stats) {
+    *line = (struct weir__linkd_line){.m = m,
                                       .server = o,
                                       .host = host,
                                       .stats = stats,
-                                      .chan = chan,
+                                      .frame_max = o->frame_max,
                                       .message_max = o->message_max,
                                       .held_max = o->held_max,
                                       .calls_max = o->calls_max,
                                       .stage_max = o->stage_max};
-    weir__linkd_init(s, o->frame_max, seed);
-    uint32_t most = s->message_max < s->decoder.frame_max ? s->message_max : s->decoder.frame_max;
-    s->direct_below = o->deadline_ms ? 0 : most + 1;
+    weir__linkd_line_limits(line);
+}
+
+void weir__linkd_server_init(struct weir__linkd_session *s, struct weir__linkd_line *line,
+                             uint64_t seed, struct weir_ref chan) {
+    weir__linkd_init(s, line, seed, chan);
+    uint32_t most = line->message_max < line->frame_max ? line->message_max : line->frame_max;
+    s->direct_below = line->server->deadline_ms ? 0 : most + 1;
 }
 
 unsigned weir__linkd_code_of(int rc) {
@@ -66,13 +70,13 @@ void weir__linkd_server_refuse(struct weir__linkd_session *s, const struct weir_
     weir__linkd_reject(s, h, code);
     if (!(h->flags & WEIR_LINKD_MORE) || x || !h->id)
         return;
-    x = weir_mem_new(s->m, sizeof *x); /* without it the peer gets one ERROR more per frame */
+    x = weir_mem_new(s->line->m, sizeof *x); /* without it the peer gets one ERROR more per frame */
     if (!x)
         return;
     x->id = h->id;
     x->s = s;
     x->flags = WEIR__LINKD_OVER | WEIR__LINKD_DRAIN;
-    if (weir__linkd_table_add(&s->table, s->m, x) < 0)
+    if (weir__linkd_table_add(&s->table, s->line->m, x) < 0)
         weir_mem_free(x);
     else
         drain(x);
@@ -98,11 +102,11 @@ static void failed(struct weir_linkd_call *x, int rc) {
 static int run_body(struct weir_linkd_call *x) {
     struct weir__linkd_session *s = x->s;
     const struct weir_linkd_service *v = x->route->handler;
-    if (s->host->enter)
-        s->host->enter(s, v->name);
+    if (s->line->host->enter)
+        s->line->host->enter(s, v->name);
     int rc = v->body(x, &x->in, x->flags & WEIR__LINKD_RECV_DONE);
-    if (s->host->leave)
-        s->host->leave(s);
+    if (s->line->host->leave)
+        s->line->host->leave(s);
     return rc;
 }
 
@@ -126,7 +130,7 @@ void weir__linkd_server_deliver(struct weir_linkd_call *x) {
 void weir__linkd_server_join(struct weir_linkd_call *x, int rc) {
     struct weir__linkd_session *s = x->s;
     x->flags &= (uint16_t)~WEIR__LINKD_BUSY;
-    int added = weir__linkd_table_add(&s->table, s->m, x);
+    int added = weir__linkd_table_add(&s->table, s->line->m, x);
     if (added >= 0)
         x->flags &= (uint16_t)~WEIR__LINKD_DIRECT;
     if (x->flags & WEIR__LINKD_SEND_END && added >= 0)
@@ -167,8 +171,8 @@ static void arrived(struct weir_linkd_call *x, struct weir_chain *payload) {
             weir__linkd_server_deliver(x);
         else
             invoke(x);
-    } else if (x->in.bytes > s->message_max) {
-        s->stats->too_large++;
+    } else if (x->in.bytes > s->line->message_max) {
+        s->line->stats->too_large++;
         weir__linkd_abort(x, WEIR_LINKD_TOO_LARGE, NULL, WEIR_ETOOBIG);
     } else if (x->flags & WEIR__LINKD_RECV_DONE) {
         invoke(x);
@@ -183,10 +187,10 @@ static void more(struct weir_linkd_call *x, const struct weir__linkd_head *h,
     if (!(h->flags & WEIR_LINKD_MORE))
         x->flags |= WEIR__LINKD_RECV_DONE;
     if (h->flags & WEIR_LINKD_DEADLINE || h->service != x->service || !weir__linkd_charge(x, h)) {
-        s->stats->malformed++;
+        s->line->stats->malformed++;
         weir__linkd_abort(x, WEIR_LINKD_MALFORMED, NULL, WEIR_EPROTO);
-    } else if (s->held + h->length > s->held_max) {
-        s->stats->overloaded++;
+    } else if (s->held + h->length > s->line->held_max) {
+        s->line->stats->overloaded++;
         weir__linkd_abort(x, WEIR_LINKD_OVERLOADED, NULL, WEIR_EFULL);
     } else if (!(x->flags & WEIR__LINKD_SEND_END)) { /* answered already: nobody is interested */
         arrived(x, payload);
@@ -201,12 +205,14 @@ static unsigned admit(const struct weir__linkd_session *s, const struct weir__li
         return WEIR_LINKD_MALFORMED;
     if (s->goaway_out)
         return WEIR_LINKD_UNAVAILABLE;
-    return s->open >= s->calls_max || s->held + h->length > s->held_max ? WEIR_LINKD_OVERLOADED : 0;
+    return s->open >= s->line->calls_max || s->held + h->length > s->line->held_max
+               ? WEIR_LINKD_OVERLOADED
+               : 0;
 }
 
 static void take_deadline(struct weir_linkd_call *x, const struct weir__linkd_head *h,
                           struct weir_chain *payload) {
-    uint32_t limit = x->s->server->deadline_ms;
+    uint32_t limit = x->s->line->server->deadline_ms;
     uint64_t ms = limit;
     if (h->flags & WEIR_LINKD_DEADLINE) {
         if (weir_chain_get_be(payload, 0, 4, &ms) < 0)
@@ -222,7 +228,7 @@ static void take_deadline(struct weir_linkd_call *x, const struct weir__linkd_he
 }
 
 struct weir_linkd_call *weir__linkd_server_call(struct weir__linkd_session *s, size_t state_size) {
-    struct weir_linkd_call *x = weir_mem_new(s->m, sizeof *x + state_size);
+    struct weir_linkd_call *x = weir_mem_new(s->line->m, sizeof *x + state_size);
     if (!x)
         return NULL;
     x->s = s;
@@ -232,7 +238,7 @@ struct weir_linkd_call *weir__linkd_server_call(struct weir__linkd_session *s, s
 
 /* The first of several frames: the call is entered at once. */
 static int begin_stream(struct weir_linkd_call *x, const struct weir__linkd_head *h) {
-    int rc = weir__linkd_table_add(&x->s->table, x->s->m, x);
+    int rc = weir__linkd_table_add(&x->s->table, x->s->line->m, x);
     if (rc < 0)
         return rc;
     x->flags |= WEIR__LINKD_RECV_STREAM;
@@ -253,14 +259,14 @@ static int open_call(struct weir_linkd_call *x, const struct weir__linkd_head *h
         x->flags |= WEIR__LINKD_RECV_DONE | WEIR__LINKD_DIRECT;
     x->s->serial++;
     x->s->open++;
-    x->s->stats->calls++;
+    x->s->line->stats->calls++;
     return 0;
 }
 
 static void request(struct weir__linkd_session *s, const struct weir__linkd_head *h,
                     struct weir_chain *payload) {
     unsigned code = admit(s, h);
-    const struct weir_linkd_route *r = weir__linkd_route(s->server, h->service);
+    const struct weir_linkd_route *r = weir__linkd_route(s->line->server, h->service);
     if (code || !r) {
         weir__linkd_server_refuse(s, h, code ? code : WEIR_LINKD_UNKNOWN_SERVICE);
         return;
@@ -271,25 +277,25 @@ static void request(struct weir__linkd_session *s, const struct weir__linkd_head
         weir__linkd_server_refuse(s, h, WEIR_LINKD_OVERLOADED);
         return;
     }
-    if (h->flags & WEIR_LINKD_DEADLINE || s->server->deadline_ms)
+    if (h->flags & WEIR_LINKD_DEADLINE || s->line->server->deadline_ms)
         take_deadline(x, h, payload);
     arrived(x, payload);
 }
 
 static void cancel(struct weir__linkd_session *s, struct weir_linkd_call *x, bool by_error) {
     if (!x || x->flags & WEIR__LINKD_OVER) {
-        s->stats->ignored++;
+        s->line->stats->ignored++;
         if (x && x->flags & WEIR__LINKD_DRAIN)
             forget(x);
         return;
     }
     x->flags |= WEIR__LINKD_RECV_DONE;
     if (by_error) {
-        s->stats->failed++;
+        s->line->stats->failed++;
         weir__linkd_end(x, WEIR_ECALL);
         return;
     }
-    s->stats->cancelled++;
+    s->line->stats->cancelled++;
     weir__linkd_abort(x, WEIR_LINKD_CANCELLED, NULL, WEIR_ECANCELLED);
 }
 
@@ -306,6 +312,6 @@ void weir__linkd_server_frame(struct weir__linkd_session *s, const struct weir__
     } else if (h->type == WEIR_LINKD_CANCEL || h->type == WEIR_LINKD_ERROR) {
         cancel(s, x, h->type == WEIR_LINKD_ERROR);
     } else {
-        s->stats->ignored++; /* RESPONSE and PONG: we asked for nothing */
+        s->line->stats->ignored++; /* RESPONSE and PONG: we asked for nothing */
     }
 }

@@ -15,11 +15,11 @@ WEIR_INLINE const struct weir_linkd_route *weir__linkd_route(
 
 WEIR_INLINE int weir__linkd_run_call(struct weir__linkd_session *s, struct weir_linkd_call *x) {
     const struct weir_linkd_route *r = x->route;
-    if (s->host->enter)
-        s->host->enter(s, r->handler->name);
+    if (s->line->host->enter)
+        s->line->host->enter(s, r->handler->name);
     int rc = r->handler->call(x, r->user);
-    if (s->host->leave)
-        s->host->leave(s);
+    if (s->line->host->leave)
+        s->line->host->leave(s);
     return rc;
 }
 

@@ -2,24 +2,35 @@
 #include "codec/linkd/session.h"
 #include <string.h>
 
-void weir__linkd_init(struct weir__linkd_session *s, uint32_t frame_max, uint64_t seed) {
-    frame_max = frame_max ? frame_max : WEIR_LINKD_FRAME_BYTES;
-    frame_max = frame_max < WEIR_LINKD_FRAME_MAX ? frame_max : WEIR_LINKD_FRAME_MAX;
-    weir__linkd_decoder_init(&s->decoder, frame_max);
+void weir__linkd_line_limits(struct weir__linkd_line *line) {
+    uint32_t most = line->frame_max ? line->frame_max : WEIR_LINKD_FRAME_BYTES;
+    most = most < WEIR_LINKD_FRAME_MAX ? most : WEIR_LINKD_FRAME_MAX;
+    line->frame_max = most;
+    line->message_max = line->message_max ? line->message_max : most;
+    line->held_max = line->held_max ? line->held_max : 8 << 20;
+    line->held_max = line->held_max > most ? line->held_max : most;
+    line->calls_max = line->calls_max ? line->calls_max : 1024;
+    line->stage_max = line->stage_max ? line->stage_max : 64 << 10;
+}
+
+void weir__linkd_line_fini(struct weir__linkd_line *line) {
+    weir_slice_release(&line->head);
+    weir_mem_free(line->spare);
+    line->spare = NULL;
+}
+
+void weir__linkd_init(struct weir__linkd_session *s, struct weir__linkd_line *line, uint64_t seed,
+                      struct weir_ref chan) {
+    *s = (struct weir__linkd_session){.line = line, .chan = chan, .deadline_ns = UINT64_MAX};
+    weir__linkd_decoder_init(&s->decoder, line->frame_max);
     weir__linkd_table_init(&s->table, seed);
     weir__base_list_init(&s->sending);
     weir__base_list_init(&s->finished);
     weir__base_list_init(&s->draining);
-    s->deadline_ns = UINT64_MAX;
-    s->message_max = s->message_max ? s->message_max : frame_max;
-    s->held_max = s->held_max ? s->held_max : 8 << 20;
-    s->held_max = s->held_max > frame_max ? s->held_max : frame_max;
-    s->calls_max = s->calls_max ? s->calls_max : 1024;
-    s->stage_max = s->stage_max ? s->stage_max : 64 << 10;
 }
 
 static void finish(struct weir_linkd_call *x) {
-    if (x->s->server)
+    if (x->s->line->server)
         weir__linkd_server_finish(x);
     else
         weir__linkd_client_finish(x);
@@ -33,7 +44,7 @@ void weir__linkd_settle(struct weir__linkd_session *s) {
     if (--s->depth || s->quiet || s->ending)
         return;
     if (s->out.bytes || weir__linkd_ready(s) || s->why)
-        s->host->kick(s);
+        s->line->host->kick(s);
 }
 
 void weir__linkd_die(struct weir__linkd_session *s, int why) {
@@ -50,7 +61,7 @@ void weir__linkd_end(struct weir_linkd_call *x, int why) {
     if (weir__base_linked(&x->link))
         weir__base_list_remove(&x->link);
     weir__linkd_unstage(x);
-    if (s->server && !(x->flags & WEIR__LINKD_RECV_DONE) && !s->ending)
+    if (s->line->server && !(x->flags & WEIR__LINKD_RECV_DONE) && !s->ending)
         x->flags |= WEIR__LINKD_DRAIN; /* the id stays taken until the peer has finished it */
     else if (!(x->flags & WEIR__LINKD_DIRECT))
         weir__linkd_table_remove(&s->table, x);
@@ -62,13 +73,13 @@ void weir__linkd_abort(struct weir_linkd_call *x, unsigned code, const char *tex
     int rc = weir__linkd_put_error(s, x->id, x->service, code, text);
     if (rc < 0)
         weir__linkd_die(s, rc);
-    s->stats->failed++;
+    s->line->stats->failed++;
     weir__linkd_end(x, why);
 }
 
 void weir__linkd_reject(struct weir__linkd_session *s, const struct weir__linkd_head *h,
                         unsigned code) {
-    struct weir_linkd_stats *n = s->stats;
+    struct weir_linkd_stats *n = s->line->stats;
     int rc = weir__linkd_put_error(s, h->id, h->service, code, NULL);
     if (rc < 0)
         weir__linkd_die(s, rc);
@@ -88,7 +99,7 @@ static void pong(struct weir__linkd_session *s, const struct weir__linkd_head *h
         rc = weir__linkd_put(s, &reply, data);
     if (rc < 0)
         weir__linkd_die(s, rc);
-    s->stats->pings++;
+    s->line->stats->pings++;
 }
 
 static void credit(struct weir__linkd_session *s, const struct weir__linkd_head *h,
@@ -96,7 +107,7 @@ static void credit(struct weir__linkd_session *s, const struct weir__linkd_head 
     struct weir_linkd_call *x = weir__linkd_table_find(&s->table, h->id);
     uint64_t bytes;
     if (!x || x->flags & WEIR__LINKD_OVER) {
-        s->stats->ignored++;
+        s->line->stats->ignored++;
         return;
     }
     if (weir_chain_get_be(payload, 0, 4, &bytes) == 0) /* file regions never arrive */
@@ -108,7 +119,7 @@ static void goaway(struct weir__linkd_session *s) {
     struct weir_linkd_client *k = (struct weir_linkd_client *)s;
     bool first = !s->goaway_in;
     s->goaway_in = true;
-    if (first && !s->server && k->o && k->o->goaway)
+    if (first && !s->line->server && k->o && k->o->goaway)
         k->o->goaway(k, k->o->user);
 }
 
@@ -122,7 +133,7 @@ static void dispatch(struct weir__linkd_session *s, const struct weir__linkd_hea
         goaway(s);
     else if (h->type == WEIR_LINKD_ERROR && !h->id)
         weir__linkd_die(s, WEIR_EPROTO); /* the peer could not read us */
-    else if (s->server)
+    else if (s->line->server)
         weir__linkd_server_frame(s, h, payload);
     else
         weir__linkd_client_frame(s, h, payload);
@@ -131,13 +142,13 @@ static void dispatch(struct weir__linkd_session *s, const struct weir__linkd_hea
 /* A frame over the configured limit: its call ends, its payload is being skipped by the decoder. */
 static void refused(struct weir__linkd_session *s, const struct weir__linkd_head *h) {
     struct weir_linkd_call *x = weir__linkd_table_find(&s->table, h->id);
-    unsigned incoming = s->server ? WEIR_LINKD_REQUEST : WEIR_LINKD_RESPONSE;
+    unsigned incoming = s->line->server ? WEIR_LINKD_REQUEST : WEIR_LINKD_RESPONSE;
     if (x && !(x->flags & (WEIR__LINKD_OVER | WEIR__LINKD_RECV_DONE)) && h->type == incoming) {
-        s->stats->too_large++;
+        s->line->stats->too_large++;
         if (!(h->flags & WEIR_LINKD_MORE))
             x->flags |= WEIR__LINKD_RECV_DONE;
         weir__linkd_abort(x, WEIR_LINKD_TOO_LARGE, NULL, WEIR_ETOOBIG);
-    } else if (s->server && h->type == WEIR_LINKD_REQUEST) {
+    } else if (s->line->server && h->type == WEIR_LINKD_REQUEST) {
         weir__linkd_server_refuse(s, h, WEIR_LINKD_TOO_LARGE);
     } else if (h->type == WEIR_LINKD_ERROR) { /* never answered, or two ends could go on for ever */
         if (x && !(x->flags & WEIR__LINKD_OVER)) {
@@ -154,7 +165,8 @@ WEIR_COLD static int broke(struct weir__linkd_session *s, const struct weir__lin
                            int rc) {
     unsigned code = s->decoder.code;
     if (rc == WEIR_EPROTO && code && !s->why) {
-        (*(code == WEIR_LINKD_TOO_LARGE ? &s->stats->too_large : &s->stats->malformed))++;
+        (*(code == WEIR_LINKD_TOO_LARGE ? &s->line->stats->too_large
+                                        : &s->line->stats->malformed))++;
         weir__linkd_put_error(s, h->id, h->service, code, NULL);
     }
     weir__linkd_die(s, rc);
@@ -164,7 +176,7 @@ WEIR_COLD static int broke(struct weir__linkd_session *s, const struct weir__lin
 int weir__linkd_step(struct weir__linkd_session *s, struct weir_chain *in) {
     struct weir__linkd_head h = {0};
     struct weir_chain payload = {0};
-    int event = weir__linkd_next(&s->decoder, s->m, in, &h, &payload);
+    int event = weir__linkd_next(&s->decoder, s->line->m, in, &h, &payload);
     if (event == WEIR__LINKD_WANT)
         return event;
     if (event < 0)
@@ -181,7 +193,7 @@ int weir__linkd_step(struct weir__linkd_session *s, struct weir_chain *in) {
 
 void weir__linkd_due(struct weir_linkd_call *x, uint32_t ms) {
     struct weir__linkd_session *s = x->s;
-    x->deadline_ns = s->host->now_ns(s) + (uint64_t)ms * 1000000;
+    x->deadline_ns = s->line->host->now_ns(s) + (uint64_t)ms * 1000000;
     x->deadline_ns += !x->deadline_ns; /* 0 means none */
     if (x->deadline_ns < s->deadline_ns)
         s->deadline_ns = x->deadline_ns;
@@ -189,8 +201,8 @@ void weir__linkd_due(struct weir_linkd_call *x, uint32_t ms) {
 
 static void expired(struct weir_linkd_call *x) {
     struct weir__linkd_session *s = x->s;
-    s->stats->expired++;
-    if (s->server) {
+    s->line->stats->expired++;
+    if (s->line->server) {
         weir__linkd_abort(x, WEIR_LINKD_DEADLINE_EXCEEDED, NULL, WEIR_EDEADLINE);
         return;
     }
@@ -210,7 +222,7 @@ void weir__linkd_expire(struct weir__linkd_session *s, uint64_t now_ns) {
     bool was_quiet = s->quiet;
     s->quiet = true;
     weir__linkd_enter(s);
-    for (uint32_t i = 0; i <= s->table.mask;) {
+    for (uint32_t i = 0; i < s->table.size;) {
         struct weir_linkd_call *x = s->table.slots[i];
         if (x && !(x->flags & WEIR__LINKD_OVER) && x->deadline_ns) {
             if (x->deadline_ns <= now_ns) {
@@ -256,7 +268,7 @@ static void end_all(struct weir__linkd_session *s, int why) {
         weir_mem_free(x);
     }
     s->drains = 0;
-    for (uint32_t i = 0; s->table.count && i <= s->table.mask;)
+    for (uint32_t i = 0; s->table.count && i < s->table.size;)
         if (s->table.slots[i])
             weir__linkd_end(s->table.slots[i], why);
         else
@@ -265,7 +277,7 @@ static void end_all(struct weir__linkd_session *s, int why) {
 
 void weir__linkd_eof(struct weir__linkd_session *s) {
     weir__linkd_enter(s);
-    for (uint32_t i = 0; i <= s->table.mask;) {
+    for (uint32_t i = 0; i < s->table.size;) {
         struct weir_linkd_call *x = s->table.slots[i];
         if (x && !(x->flags & (WEIR__LINKD_OVER | WEIR__LINKD_RECV_DONE)))
             weir__linkd_end(x, WEIR_EGONE); /* another call may have moved into this slot */
@@ -281,12 +293,9 @@ void weir__linkd_fini(struct weir__linkd_session *s, int why) {
     weir__linkd_enter(s);
     end_all(s, why);
     weir__linkd_leave(s);
-    if (!s->server)
+    if (!s->line->server)
         weir__linkd_client_fini((struct weir_linkd_client *)s, why);
     weir_chain_fini(&s->out);
-    weir_slice_release(&s->head);
-    weir_mem_free(s->spare);
-    s->spare = NULL;
     must(!s->open && !s->table.count && !s->held && !s->staged);
     weir__linkd_table_fini(&s->table);
 }
@@ -295,7 +304,7 @@ void weir__linkd_invariants(const struct weir__linkd_session *s) {
 #ifdef WEIR_CHECKED
     uint64_t held = 0, staged = 0;
     uint32_t open = 0, drains = 0;
-    for (uint32_t i = 0; i <= s->table.mask; i++) {
+    for (uint32_t i = 0; i < s->table.size; i++) {
         const struct weir_linkd_call *x = s->table.slots[i];
         if (!x)
             continue;

@@ -95,10 +95,21 @@ struct weir_linkd_call {
     alignas(16) uint8_t state[];
 };
 
-struct weir__linkd_session {
-    struct weir_chain out;  /* frames for the peer; the host takes them away */
-    struct weir_slice head; /* what is left of the buffer that headers share (place.h) */
+/* What the sessions of one loop with the same options share: the world, the limits with their
+ * defaults, and what a session needs only while it works, so that an idle one does not hold it. */
+struct weir__linkd_line {
     struct weir_mem *m;
+    const struct weir_linkd_server_options *server; /* NULL: the client's end */
+    const struct weir__linkd_host *host;
+    struct weir_linkd_stats *stats;
+    uint32_t frame_max, message_max, held_max, calls_max, stage_max;
+    struct weir_slice head;        /* what is left of the buffer that headers share (place.h) */
+    struct weir_linkd_call *spare; /* one to be used again; server, may be NULL */
+};
+
+struct weir__linkd_session {
+    struct weir_chain out; /* frames for the peer; the host takes them away */
+    struct weir__linkd_line *line;
     struct weir__linkd_table table;
     struct weir__linkd_decoder decoder;
     uint32_t depth;  /* callbacks of the session that run now */
@@ -112,13 +123,8 @@ struct weir__linkd_session {
     uint64_t held;        /* bytes in all calls' in */
     uint64_t deadline_ns; /* no call is due before this; UINT64_MAX: none */
     uint64_t serial;
-    struct weir_linkd_call *direct;                 /* the call in its DIRECT stage */
-    struct weir_linkd_call *spare;                  /* one to be used again; server, may be NULL */
-    const struct weir_linkd_server_options *server; /* NULL: the client's end */
-    const struct weir__linkd_host *host;
-    struct weir_linkd_stats *stats;
+    struct weir_linkd_call *direct; /* the call in its DIRECT stage */
     struct weir_ref chan;
-    uint32_t message_max, held_max, calls_max, stage_max;
     uint32_t direct_below; /* a server takes plain requests with fewer bytes the direct way */
 };
 
@@ -132,14 +138,21 @@ struct weir_linkd_client {
 
 /* ---- for the host ---- */
 
-/* In place, on memory that stays where it is. seed: from the loop's entropy. stats: of the loop. */
-void weir__linkd_server_init(struct weir__linkd_session *s,
+/* A line in place; o and stats outlive it (client: o NULL, defaults). It ends after its sessions. */
+void weir__linkd_server_line(struct weir__linkd_line *line,
                              const struct weir_linkd_server_options *o, struct weir_mem *m,
-                             const struct weir__linkd_host *host, struct weir_linkd_stats *stats,
+                             const struct weir__linkd_host *host, struct weir_linkd_stats *stats);
+void weir__linkd_client_line(struct weir__linkd_line *line,
+                             const struct weir_linkd_client_options *o, struct weir_mem *m,
+                             const struct weir__linkd_host *host, struct weir_linkd_stats *stats);
+void weir__linkd_line_fini(struct weir__linkd_line *line);
+/* A session in place, on memory that stays where it is. seed: from the loop's entropy. */
+void weir__linkd_server_init(struct weir__linkd_session *s, struct weir__linkd_line *line,
                              uint64_t seed, struct weir_ref chan);
-void weir__linkd_client_init(struct weir_linkd_client *k, const struct weir_linkd_client_options *o,
-                             struct weir_mem *m, const struct weir__linkd_host *host,
-                             struct weir_linkd_stats *stats, uint64_t seed, struct weir_ref chan);
+/* o: the line's. */
+void weir__linkd_client_init(struct weir_linkd_client *k, struct weir__linkd_line *line,
+                             const struct weir_linkd_client_options *o, uint64_t seed,
+                             struct weir_ref chan);
 /* The peer sends no more: calls whose request (server) or reply (client) is not whole end with
  * EGONE. */
 void weir__linkd_eof(struct weir__linkd_session *s);
@@ -170,7 +183,10 @@ void weir__linkd_invariants(const struct weir__linkd_session *s);
 
 /* ---- between the files of this room ---- */
 
-void weir__linkd_init(struct weir__linkd_session *s, uint32_t frame_max, uint64_t seed);
+/* The limits that were given (0: the default) become those that hold. */
+void weir__linkd_line_limits(struct weir__linkd_line *line);
+void weir__linkd_init(struct weir__linkd_session *s, struct weir__linkd_line *line, uint64_t seed,
+                      struct weir_ref chan);
 static inline void weir__linkd_enter(struct weir__linkd_session *s) {
     s->depth++;
 }

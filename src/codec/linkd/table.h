@@ -1,20 +1,20 @@
 /* The open calls of one connection by id. Ids are the peer's choice, so the hash is seeded. Never
- * moves calls; the table itself must not move either (the first slots are inside). */
+ * moves calls. */
 #ifndef WEIR_CODEC_LINKD_TABLE_H
 #define WEIR_CODEC_LINKD_TABLE_H
 #include "base/compiler.h"
 #include "weir/linkd.h"
 
 enum {
-    WEIR__LINKD_SMALL = 4,
-    WEIR__LINKD_KEEP = 64
-}; /* slots inside; most slots that an empty table keeps */
+    WEIR__LINKD_SLOTS_MIN = 8, /* of the first table: an empty one has none */
+    WEIR__LINKD_SLOTS_KEEP = 8 /* most slots that an empty table keeps */
+};
 
 struct weir__linkd_table {
-    struct weir_linkd_call **slots; /* NULL: free. Linear probing, no tombstones */
-    uint32_t mask, count;
+    struct weir_linkd_call **slots; /* a power of two of them. NULL: free. Linear probing, no
+                                       tombstones */
+    uint32_t size, count;
     uint64_t seed;
-    struct weir_linkd_call *small[WEIR__LINKD_SMALL];
 };
 
 void weir__linkd_table_init(struct weir__linkd_table *t, uint64_t seed);

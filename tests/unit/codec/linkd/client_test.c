@@ -99,7 +99,7 @@ static void credit_is_refunded_in_halves(void **state) {
 static void a_reply_over_the_limits(void **state) {
     struct kit_linkd *t = *state;
     t->s.decoder.frame_max = 10;
-    t->s.message_max = 15;
+    t->line.message_max = 15;
     START(t, "");
     START(t, "");
     kit_linkd_told(t);
@@ -180,7 +180,7 @@ static void goaway(struct weir_linkd_client *k, void *user) {
 
 static void limits_and_goaway(void **state) {
     struct kit_linkd *t = *state;
-    t->s.calls_max = 1;
+    t->line.calls_max = 1;
     t->co.goaway = goaway;
     t->co.user = t;
     START(t, "");
@@ -212,7 +212,7 @@ static void the_end_of_the_connection_tells_every_call(void **state) {
     const char *told = kit_linkd_told(t);
     assert_non_null(strstr(told, "reply 1 ERESET ''"));
     assert_non_null(strstr(told, "reply 2 ERESET ''"));
-    weir__linkd_client_init(&t->k, &t->co, t->m, t->s.host, &t->stats, 1, t->s.chan);
+    weir__linkd_client_init(&t->k, &t->line, &t->co, 1, t->s.chan);
 }
 
 /* A start that fails takes nothing and tells nobody. */

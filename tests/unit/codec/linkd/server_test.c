@@ -460,7 +460,7 @@ static void the_end_of_the_connection_ends_every_call_once(void **state) {
         dones++;
     assert_int_equal(dones, 99);
     t->log[0] = 0;
-    weir__linkd_server_init(&t->s, &t->so, t->m, t->s.host, &t->stats, 1, t->s.chan);
+    weir__linkd_server_init(&t->s, &t->line, 1, t->s.chan);
 }
 
 /* Small calls of every kind, each read and answered while the nth allocation of its turn fails. */

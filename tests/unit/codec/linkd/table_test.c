@@ -53,19 +53,23 @@ static void agrees_with_a_plain_array(void **state) {
 static void no_memory_leaves_it_as_it_was(void **state) {
     (void)state;
     struct weir_mem *m = weir_mem_open("table");
-    struct weir_linkd_call *x = calloc(4, sizeof *x);
+    enum { FULL = 6 }; /* what the first table takes */
+    struct weir_linkd_call *x = calloc(FULL + 1, sizeof *x);
     struct weir__linkd_table t;
     weir__linkd_table_init(&t, 1);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i <= FULL; i++)
         x[i].id = (uint64_t)i;
     weir__mem_fail(m, 1, false);
-    for (int i = 0; i < 3; i++)
+    assert_int_equal(weir__linkd_table_add(&t, m, &x[0]), WEIR_ENOMEM);
+    assert_int_equal(t.count, 0);
+    for (int i = 0; i < FULL; i++)
         assert_int_equal(weir__linkd_table_add(&t, m, &x[i]), 0);
-    assert_int_equal(weir__linkd_table_add(&t, m, &x[3]), WEIR_ENOMEM);
-    assert_int_equal(t.count, 3);
-    assert_null(weir__linkd_table_find(&t, 3));
-    assert_int_equal(weir__linkd_table_add(&t, m, &x[3]), 0);
-    for (int i = 0; i < 4; i++)
+    weir__mem_fail(m, 1, false);
+    assert_int_equal(weir__linkd_table_add(&t, m, &x[FULL]), WEIR_ENOMEM);
+    assert_int_equal(t.count, FULL);
+    assert_null(weir__linkd_table_find(&t, FULL));
+    assert_int_equal(weir__linkd_table_add(&t, m, &x[FULL]), 0);
+    for (int i = 0; i <= FULL; i++)
         assert_ptr_equal(weir__linkd_table_find(&t, x[i].id), &x[i]);
     weir__linkd_table_fini(&t);
     assert_int_equal(weir_mem_live(m), 0);
