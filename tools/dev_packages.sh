@@ -83,7 +83,8 @@ need_build_packages() {
     need "the build" cmd:cmake=cmake cmd:ninja=ninja-build cmd:python3=python3 \
         cmd:pkg-config=pkg-config file:/usr/include/stdio.h=libc6-dev \
         file:/usr/include/openssl/ssl.h=libssl-dev file:/usr/include/jansson.h=libjansson-dev \
-        file:/usr/include/cmocka.h=libcmocka-dev file:/usr/include/linux/io_uring.h=linux-libc-dev
+        file:/usr/include/cmocka.h=libcmocka-dev file:/usr/include/linux/io_uring.h=linux-libc-dev \
+        "file:/usr/include/*/sys/sdt.h=systemtap-sdt-dev"
 }
 
 need_e2e_packages() {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "weir/loop.h"
 #include "weir/mem.h"
+#include "weir/socket.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -27,6 +28,9 @@ enum weir_event {
     WEIR_EVENT_IDLE = 1,  /* no bytes for idle_ms; the channel closes with EIDLE unless somebody
                              calls weir_chan_touch */
     WEIR_EVENT_DRAIN = 2, /* an orderly close begins; the last moment to send, or to hold */
+    WEIR_EVENT_IDLE_READ = 3,  /* no bytes from the peer for read_idle_ms; again after each further
+                                  one. Only told */
+    WEIR_EVENT_IDLE_WRITE = 4, /* the transport took no bytes for write_idle_ms; as IDLE_READ */
     WEIR_EVENT_USER = 1000,
 };
 
@@ -109,12 +113,17 @@ void weir_chan_fail(struct weir_chan *ch, int why);
 void weir_chan_read_while_full(struct weir_chan *ch, bool yes);
 /* Counts as activity for idle_ms. */
 void weir_chan_touch(struct weir_chan *ch);
+/* read_idle_ms from now on; 0: off. */
+void weir_chan_read_idle(struct weir_chan *ch, uint32_t ms);
 struct weir_ref weir_chan_ref(const struct weir_chan *ch);
 /* The channel of a ref of this loop; NULL: gone. Loop. */
 struct weir_chan *weir_chan_find(struct weir_loop *l, struct weir_ref r);
-/* The text form of an end's address, terminated, cut to cap. 0 or an error. */
+/* The text form of an end's address, terminated, cut to cap. 0 or an error. Behind a proxy that
+ * told them (weir/proxy.h) they are the client's; weir_chan_proxy_peer is always the socket's other
+ * end. */
 int weir_chan_local(struct weir_chan *ch, char *text, size_t cap);
 int weir_chan_peer(struct weir_chan *ch, char *text, size_t cap);
+int weir_chan_proxy_peer(struct weir_chan *ch, char *text, size_t cap);
 /* The first context of the pipeline (next to the socket), for programs that drive a channel from
  * outside its handlers. */
 struct weir_ctx *weir_chan_head(struct weir_chan *ch);
@@ -149,8 +158,10 @@ struct weir_limits {                /* 0 in a field: the default in the comment 
     uint32_t batch_bytes; /* most bytes in flight: starts at 64 KiB, grows to 256 KiB; a value fixes
                              it */
     uint32_t idle_ms;     /* no bytes either way: an IDLE event, then close with EIDLE; off */
+    uint32_t read_idle_ms, write_idle_ms; /* IDLE_READ and IDLE_WRITE events; off */
     uint32_t linger_ms;   /* after the last byte was sent: wait for the peer's end: 1000 */
     uint32_t drain_ms;    /* a DRAIN close may take: 5000 */
+    uint32_t offload_max; /* jobs of one channel that are out (weir/job.h): 64 */
     bool read_while_full; /* go on reading while the output is above its high mark */
     bool half_open;       /* the peer's end of stream does not close this side */
 };
@@ -165,15 +176,20 @@ struct weir_server_options {
     unsigned n_fds;
     int backlog; /* 4096 */
     bool join;   /* share the address with another process */
+    enum weir_placement placement;
+    bool steer; /* REUSEPORT, pinned, at most one loop per CPU: a connection goes to the loop of the
+                   CPU that received it */
+    struct weir_socket_options socket; /* of the listeners, and so of what they accept */
     struct weir_limits limits;
 };
 
 /* Opens one listener per loop; they accept once the group runs. A unix path has one, on loop 0; its
  * file stays when the server ends, and one whose owner is gone is replaced. The server belongs to
- * the group. Before start, where an address in use is tried for a second; or
- * later on any thread but a loop's, where it is tried once, because loop 0 waits. Takes the fds (on
- * < 0 some of them may be closed). EINVAL (weir_server_why says what), EINUSE (someone else listens
- * and join is off), ENOMEM, EFDS, ESTOPPED, ESYS. */
+ * the group. Before start, where an address in use is tried for a second; or later on any thread
+ * but a loop's, where it is tried once, because loop 0 waits. Takes the fds (on < 0 some of them
+ * may be closed). EINVAL (weir_server_why says what), ESOCKOPT (a socket option was refused),
+ * ENOTSUP (steer, where the transport has no kernel), EINUSE (someone else listens and join is
+ * off), ENOMEM, EFDS, ESTOPPED, ESYS. */
 int weir_serve(struct weir_group *g, const struct weir_server_options *o, struct weir_server **out);
 /* The address it listens on, with the port the kernel chose. Lives as long as the server. */
 const char *weir_server_address(const struct weir_server *s);
@@ -190,6 +206,7 @@ struct weir_client_options {
      * a server that both stop wait for each other for ever; on for a client that answers what it
      * reads, such as a proxy. limits.read_while_full says nothing here. */
     bool stop_while_full;
+    struct weir_socket_options socket;
     struct weir_limits limits;
 };
 

@@ -38,6 +38,8 @@ enum weir_error {
 
 /* A system error that has no name above: WEIR_ESYS(errno). */
 #define WEIR_ESYS(e) (-10000 - (e))
+/* A socket option that the kernel refused: n is an enum weir_socket_option (weir/socket.h). */
+#define WEIR_ESOCKOPT(n) (-20000 - (n))
 
 enum weir_severity {
     WEIR_SEV_OK,

@@ -1,9 +1,11 @@
 /* What this process may use of its machine. Reading it changes nothing. */
 #ifndef WEIR_HOST_H
 #define WEIR_HOST_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "weir/error.h"
+#include "weir/socket.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -20,6 +22,12 @@ struct weir_host {
 
 /* Fills out. EINVAL: not the size of this struct; ESYS: the kernel would not say. Any thread. */
 int weir_host_read(struct weir_host *out);
+
+/* What TCP sockets with these options (NULL: the defaults) would really get, every field filled in:
+ * tried on a socket that is closed again. Less than asked is a limit of the system. EFDS, ENOMEM,
+ * ESYS, and ESOCKOPT: one of them is refused. Any thread. */
+int weir_host_socket(const struct weir_socket_options *o, bool listener,
+                     struct weir_socket_options *out);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 #define WEIR_LINKD_H
 #include "weir/chan.h"
 #include "weir/error.h"
+#include "weir/job.h"
 #include "weir/mem.h"
 #include "weir/str.h"
 #include <stdbool.h>
@@ -99,6 +100,26 @@ struct weir_linkd_service {
      * answered, or the reason (ECANCELLED by the peer, EDEADLINE, ECALL failed by this side,
      * ETOOBIG, EPROTO, or what ended the connection). The payload is still there. */
     void (*done)(struct weir_linkd_call *x, int why);
+
+    /* call() uses weir_linkd_offload(): a request waits in the connection's input until there is
+     * room for its job. */
+    bool offloads;
+};
+
+/* A call's work on a worker (weir/job.h). Embed it first in a struct of your own, in memory that
+ * lives until done(), from weir_linkd_mem() or elsewhere but not the call's state: the call may be
+ * cancelled, expire or lose its connection before. Whatever done() needs is had before. */
+struct weir_linkd_job {
+    void (*run)(struct weir_linkd_job *j); /* on a worker; may read the payload's bytes */
+    /* On the loop, exactly once. status 0: run() has run, x wants its answer, and the payload may
+     * be part of it. Else x is NULL: the call is over, told to its peer as it should be; EGONE: by
+     * a CANCEL, its deadline or its connection; ESTOPPED: run() never ran. */
+    void (*done)(struct weir_linkd_call *x, struct weir_linkd_job *j, int status);
+    struct weir_chain payload; /* the call's, from the offload on; yours to release in done() */
+    /* The library's. */
+    struct weir_job job;
+    struct weir_linkd_ref call;
+    uint64_t bytes;
 };
 
 struct weir_linkd_route {
@@ -119,7 +140,10 @@ struct weir_linkd_server_options { /* outlives the server; zero: the default */
                            frame_max */
     uint32_t calls_max; /* open calls of a connection; default 1024. Over it: ERROR 4 */
     uint32_t stage_max; /* bytes a stream may stage before its room is 0; default 64 KiB */
-    uint32_t deadline_ms; /* for calls that bring none, and the most a call may ask for; 0: none */
+    uint32_t deadline_ms;  /* for calls that bring none, and the most a call may ask for; 0: none */
+    uint32_t heartbeat_ms; /* PING a client that is silent for so long (weir/heartbeat.h); 0:
+                                      never */
+    uint32_t heartbeat_missed_max; /* PINGs in a row without an answer before the end; default 3 */
 };
 
 /* A pipeline's last handler; config: struct weir_linkd_server_options. */
@@ -130,6 +154,7 @@ extern const struct weir_handler weir_linkd_server;
 struct weir_linkd_client_options { /* outlives the channel; zero: the default */
     size_t size;
     uint32_t frame_max, message_max, held_max, calls_max, stage_max; /* as for the server */
+    uint32_t heartbeat_ms, heartbeat_missed_max;                     /* as for the server */
     /* The connection can carry calls now. Before anything else of it. */
     void (*open)(struct weir_linkd_client *k, void *user);
     /* The server takes no new calls (GOAWAY); open ones finish. At most once. */
@@ -210,6 +235,13 @@ void weir_linkd_resume(struct weir_linkd_call *x);
  * done(x, 0) comes when the last byte is framed, perhaps from inside; do not use x. EGONE: it was
  * over already; ENOMEM. */
 int weir_linkd_answer(struct weir_linkd_call *x, struct weir_chain *c);
+/* Runs j away from the loop, with the payload of a server's call that has arrived whole; the call
+ * is answered in its done(). Takes j until then, and the call's payload into it (on < 0 that stays
+ * in the call; what call() returns then ends it). What a connection has out is bounded by
+ * weir_limits.offload_max jobs and held_max bytes. EFULL: over those, seen only where the service
+ * does not say `offloads`; EGONE: the call is over; EINVAL: a client's call; and as
+ * weir_ctx_offload. */
+int weir_linkd_offload(struct weir_linkd_call *x, struct weir_linkd_job *j, enum weir_order order);
 /* Ends the call with an ERROR frame; what was staged is dropped. text is copied, cut at 256 bytes;
  * NULL: the code's phrase. done() comes with ECALL, perhaps from inside; do not use x. EGONE;
  * EINVAL: code 0; ENOMEM: the call lives on. */

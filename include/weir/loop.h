@@ -22,7 +22,10 @@ struct weir_ref { /* {slot 24 bits, generation 40 bits}; 0 = none. A dead ref an
     uint64_t v;
 };
 
-enum weir_placement { WEIR_REUSEPORT };
+/* Which loop gets a connection. REUSEPORT: a listener per loop, and the kernel picks one by the
+ * addresses of the connection. HANDOFF: one listener, on loop 0, which gives each connection to the
+ * loop with the fewest channels: for few connections that stay long. */
+enum weir_placement { WEIR_REUSEPORT, WEIR_HANDOFF };
 
 struct weir_group_options {
     size_t size;           /* sizeof this struct */
@@ -33,6 +36,11 @@ struct weir_group_options {
     bool pin;              /* loop i on the i-th usable CPU */
     uint64_t memory_max;   /* bytes for all loops together; 0: no limit */
     uint32_t drain_ms;     /* weir_group_run, after a signal: channels may drain so long; 0: 500 */
+    uint32_t watchdog_ms; /* a turn longer than this is counted and reported with its stack; 0: 100;
+                              UINT32_MAX: never, and no thread watches (no pauses are measured) */
+    unsigned workers; /* threads for weir_ctx_offload and files, started when there is work; 0: the
+                         CPUs this process may really use, at least 2; at most 1024 */
+    const struct weir_mem_options *pools; /* how the loops' pools are set up; NULL: defaults */
 };
 
 /* Makes loops, pools and doors; no thread runs yet. NULL options: defaults. EINVAL (unknown

@@ -38,6 +38,55 @@ struct weir_chain { /* slices and file regions in order; {0} = empty */
     uint64_t bytes;
 };
 
+enum weir_mem_mode {
+    WEIR_MEM_CACHED,  /* blocks from chunks, behind a cache */
+    WEIR_MEM_POOLED,  /* from chunks, without a cache */
+    WEIR_MEM_UNPOOLED /* every block from the heap, for tools that watch that */
+};
+
+enum weir_mem_leaks {
+    WEIR_MEM_LEAKS_DEFAULT, /* full in checked builds, otherwise off */
+    WEIR_MEM_LEAKS_OFF,
+    WEIR_MEM_LEAKS_SAMPLED, /* one allocation of sample_every is watched */
+    WEIR_MEM_LEAKS_FULL     /* all are */
+};
+
+enum { WEIR_MEM_TOUCHES = 4 };
+
+struct weir_mem_leak {       /* something of a pool that ended which was alive and watched */
+    const char *pool, *kind; /* kind: "buffer", "object", "link" */
+    size_t bytes;
+    const void *site;                      /* the code that allocated it */
+    const void *touched[WEIR_MEM_TOUCHES]; /* that referred to it or dropped a reference last,
+                                              newest first, then NULL: buffers only */
+    bool shared; /* it may be in use elsewhere and go with its last release */
+};
+
+/* How a pool is watched while it runs. Any of it makes every allocation take the longer way. */
+struct weir_mem_debug {
+    size_t size;
+    enum weir_mem_leaks leaks;
+    uint32_t sample_every; /* [1024] */
+    bool poison;           /* free blocks are filled, and verified when they are used again */
+    uint32_t guard_min; /* blocks of so many bytes end at a page that nobody may touch; 0: none */
+    void (*on_leak)(const struct weir_mem_leak *leak, void *user); /* by whoever ends the pool */
+    void *user;
+};
+
+struct weir_mem_options {
+    size_t size;
+    enum weir_mem_mode mode;
+    uint32_t chunk_bytes;               /* a power of two, 256 KiB .. 16 MiB [4 MiB] */
+    const struct weir_mem_debug *debug; /* copied; NULL: as the build has it */
+};
+
+/* Sets a pool up otherwise, before anything is allocated from it. EINVAL: options outside what is
+ * documented, or something is alive. Owner thread. */
+int weir_mem_configure(struct weir_mem *m, const struct weir_mem_options *options);
+/* One line about a leak, with the code as "file+0xoffset (function)", as addr2line takes it.
+ * Returns the length it would have, like snprintf. */
+int weir_mem_leak_text(const struct weir_mem_leak *leak, char *out, size_t n);
+
 /* A pool for a thread that is not a loop (a producer that fills chains for weir_send). NULL: no
  * memory. Use it on the calling thread only. */
 struct weir_mem *weir_mem_open(const char *name);
@@ -46,7 +95,9 @@ struct weir_mem *weir_mem_open(const char *name);
 void weir_mem_close(struct weir_mem *m);
 /* n zeroed bytes that belong to this pool, or NULL. Owner thread. */
 void *weir_mem_new(struct weir_mem *m, size_t n);
-/* Gives back what weir_mem_new gave. Any thread. NULL is fine. */
+/* The same, but nobody has cleaned them. */
+void *weir_mem_alloc(struct weir_mem *m, size_t n);
+/* Gives back what weir_mem_new or weir_mem_alloc gave. Any thread. NULL is fine. */
 void weir_mem_free(void *p);
 /* Bytes handed out and not yet returned: buffers, objects and chain links, by capacity. Owner
  * thread. */

@@ -37,6 +37,10 @@ struct weir_sim_options { /* 0: the default in brackets; rates and limits are of
     uint32_t reorder_ppm;  /* per datagram: may overtake others */
     uint64_t bytes_per_s;  /* bandwidth of one direction [no limit] */
     uint64_t memory_max;   /* bytes for all loops together [no limit] */
+    uint32_t job_us_max;   /* work on a worker is over after up to this, in any order [1000] */
+    uint32_t job_enomem_ppm; /* per job: no worker can take it */
+    uint32_t cold_ppm;       /* per read of a file: its bytes are not in memory, a worker reads */
+    uint32_t file_eio_ppm;   /* per operation on a file that a worker does: EIO */
 };
 
 /* A new world; NULL options: defaults. NULL: no memory, or options outside what is documented
@@ -50,6 +54,9 @@ struct weir_group *weir_sim_group(struct weir_sim *s);
  * up, ESTOPPED until can not hold any more, because nothing will ever happen. until is asked
  * after every turn and every step of time, outside any loop. */
 int weir_sim_run(struct weir_sim *s, uint64_t ms, bool (*until)(void *user), void *user);
+/* The file of this name has these bytes from now on, which are copied; who has it open sees them,
+ * and so sees it grow or shrink. NULL: the name is gone, who has it open keeps it. Any time. */
+void weir_sim_file(struct weir_sim *s, const char *path, const void *bytes, size_t n);
 /* The callback that runs now costs this much CPU: deadlines pass, budgets run out, the loop's
  * busy share grows. */
 void weir_sim_burn(struct weir_sim *s, uint64_t us);

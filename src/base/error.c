@@ -1,5 +1,6 @@
 #include "weir/error.h"
 #include "base/compiler.h"
+#include "weir/socket.h"
 #include <string.h>
 
 struct word {
@@ -38,6 +39,31 @@ static const struct word words[] = {
     {WEIR_EBUG, "EBUG", "a promise inside the library or by its user was broken: please report it"},
 };
 
+/* Which option, and which limit it may have met. */
+static const char *const options[] = {
+    [WEIR_SOCKET_NODELAY] = "the kernel refused TCP_NODELAY",
+    [WEIR_SOCKET_KEEPALIVE] = "the kernel refused SO_KEEPALIVE",
+    [WEIR_SOCKET_KEEPALIVE_IDLE] =
+        "the kernel refused TCP_KEEPIDLE (keepalive_idle_s is 1 to 32767)",
+    [WEIR_SOCKET_KEEPALIVE_INTERVAL] =
+        "the kernel refused TCP_KEEPINTVL (keepalive_interval_s is 1 to 32767)",
+    [WEIR_SOCKET_KEEPALIVE_COUNT] = "the kernel refused TCP_KEEPCNT (keepalive_count is 1 to 127)",
+    [WEIR_SOCKET_USER_TIMEOUT] =
+        "the kernel refused TCP_USER_TIMEOUT (user_timeout_ms is below 2^31)",
+    [WEIR_SOCKET_RCVBUF] = "the kernel refused SO_RCVBUF (see net.core.rmem_max)",
+    [WEIR_SOCKET_SNDBUF] = "the kernel refused SO_SNDBUF (see net.core.wmem_max)",
+    [WEIR_SOCKET_NOTSENT_LOWAT] = "the kernel refused TCP_NOTSENT_LOWAT",
+    [WEIR_SOCKET_FASTOPEN] =
+        "the kernel refused TCP Fast Open (see net.ipv4.tcp_fastopen: 1 client, 2 server)",
+    [WEIR_SOCKET_BUSY_POLL] =
+        "the kernel refused SO_BUSY_POLL (more than net.core.busy_read needs CAP_NET_ADMIN)",
+};
+
+static const char *option_text(int code) {
+    unsigned n = (unsigned)(WEIR_ESOCKOPT(0) - code);
+    return n < ARRAY_LEN(options) ? options[n] : NULL;
+}
+
 static const struct word *find(int code) {
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (words[i].code == code)
@@ -51,7 +77,9 @@ const char *weir_strerror(int code) {
     const struct word *w = find(code);
     if (w)
         return w->text;
-    const char *system = code <= WEIR_ESYS(0) ? strerrordesc_np(WEIR_ESYS(0) - code) : NULL;
+    const char *system = code <= WEIR_ESOCKOPT(0) ? option_text(code)
+                         : code <= WEIR_ESYS(0)   ? strerrordesc_np(WEIR_ESYS(0) - code)
+                                                  : NULL;
     return system ? system : "unknown error code";
 }
 
@@ -61,6 +89,8 @@ const char *weir_errname(int code) {
     const struct word *w = find(code);
     if (w)
         return w->name;
+    if (code < WEIR_ESOCKOPT(0) && option_text(code))
+        return "ESOCKOPT";
     const char *system = code < WEIR_ESYS(0) ? strerrorname_np(WEIR_ESYS(0) - code) : NULL;
     return system ? system : "E?";
 }

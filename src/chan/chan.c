@@ -23,13 +23,13 @@ static struct weir_chan *chan_new(struct weir__chan_plan *p) {
     ch->io = p->loop->io;
     ch->mem = p->loop->mem;
     ch->plan = p;
-    ch->limits = p->limits;
+    ch->read_while_full = p->limits.read_while_full;
+    ch->read_idle_ms = p->limits.read_idle_ms;
     ch->credit = -1;
-    ch->batch = ch->limits.batch_bytes ? ch->limits.batch_bytes : WEIR__CHAN_BATCH_MIN;
+    ch->batch = p->limits.batch_bytes ? p->limits.batch_bytes : WEIR__CHAN_BATCH_MIN;
     ch->linger_left = 1 << 20;
     ch->dirty.drain = on_drain;
     ch->member.stop = on_stop;
-    ch->grave.bury = on_bury;
     p->refs++;
     return ch;
 }
@@ -41,7 +41,6 @@ static void chan_drop(struct weir_chan *ch) { /* one that nobody has seen */
 
 static void chan_join(struct weir_chan *ch) {
     ch->ref = ch->sock->ref;
-    weir__chan_active(ch);
     weir__loop_member_add(ch->loop, &ch->member);
     weir__loop_add(&ch->loop->counters.channels, 1);
 }
@@ -59,22 +58,44 @@ static void lay_pipeline(struct weir_chan *ch) {
     }
 }
 
+static bool may_open(const struct weir_chan *ch) {
+    return ch->state == WEIR__CHAN_OPEN || (ch->late && weir__chan_live(ch));
+}
+
 /* Opens the handlers, socket side first. One that refuses ends the channel; those behind it are
  * never opened, and never closed. */
-static void open_channel(struct weir_chan *ch) {
+static void open_from(struct weir_chan *ch, struct weir_ctx *c) {
     const struct weir__chan_plan *p = ch->plan;
-    ch->state = WEIR__CHAN_OPEN;
-    weir__loop_add(&ch->loop->counters.opened, 1);
-    if (ch->limits.idle_ms)
-        weir__chan_deadline_set(ch, WEIR__CHAN_DL_IDLE, ch->limits.idle_ms);
-    struct weir_ctx *c = ch->head;
-    for (unsigned i = 0; i < p->n_stages && ch->state == WEIR__CHAN_OPEN; i++) {
+    while (ch->n_opened < p->n_stages && !ch->openings_held && may_open(ch)) {
         struct weir_ctx *next = c->next;
-        int rc = c->removed ? 0 : weir__chan_ctx_open(c, p->stages[i].config);
+        const void *config = p->stages[ch->n_opened++].config;
+        int rc = c->removed ? 0 : weir__chan_ctx_open(c, config);
         if (rc < 0)
             weir__chan_close(ch, rc, false);
         c = next;
     }
+}
+
+static void open_channel(struct weir_chan *ch) {
+    ch->state = WEIR__CHAN_OPEN;
+    weir__loop_add(&ch->loop->counters.opened, 1);
+    weir__chan_idle_begin(ch);
+    open_from(ch, ch->head);
+}
+
+void weir__chan_hold_openings(struct weir_chan *ch) {
+    ch->openings_held = 1;
+}
+
+/* What is open comes first, and what was inserted is open: the first that is not is the next stage.
+ */
+void weir__chan_open_rest(struct weir_chan *ch) {
+    struct weir_ctx *c = ch->head;
+    ch->openings_held = 0;
+    while (c && c->opened)
+        c = c->next;
+    if (c)
+        open_from(ch, c);
 }
 
 /* The loop ends, but this one was let in and never heard, and its request may be with the kernel
@@ -104,6 +125,7 @@ int weir__chan_accept(struct weir__chan_plan *p, intptr_t handle) {
     }
     lay_pipeline(ch);
     chan_join(ch);
+    WEIR_PROBE_ACCEPT(ch->loop->env.index, ch->ref);
     open_channel(ch);
     if (likely(ch->state == WEIR__CHAN_OPEN))
         weir__chan_arm_read(ch);
@@ -111,11 +133,12 @@ int weir__chan_accept(struct weir__chan_plan *p, intptr_t handle) {
 }
 
 int weir__chan_connect(struct weir__chan_plan *p, const struct weir_addr *to, uint32_t connect_ms,
+                       const struct weir_socket_options *options,
                        void (*fn)(struct weir_chan *ch, int status, void *user), void *user) {
     struct weir_chan *ch = chan_new(p);
     if (!ch)
         return WEIR_ENOMEM;
-    struct weir__io_connect o = {.addr = *to};
+    struct weir__io_connect o = {.addr = *to, .options = options};
     int rc = ch->io->ops->connect(ch->io, &o, &ch->sink, &ch->sock);
     if (rc < 0) {
         chan_drop(ch);
@@ -132,12 +155,22 @@ int weir__chan_connect(struct weir__chan_plan *p, const struct weir_addr *to, ui
     return 0;
 }
 
-/* The caller of connect hears of it exactly once. */
-static void tell_connected(struct weir_chan *ch, int status) {
-    void (*fn)(struct weir_chan *, int, void *) = ch->connected;
-    ch->connected = NULL;
-    if (fn)
-        fn(status < 0 ? NULL : ch, status, ch->connected_user);
+struct caller { /* of connect */
+    void (*fn)(struct weir_chan *ch, int status, void *user);
+    void *user;
+};
+
+/* The counters begin in the same place: taken before a handler can stage. */
+static struct caller take_caller(struct weir_chan *ch) {
+    struct caller c = {ch->connected, ch->connected_user};
+    ch->staged = ch->pinned = 0;
+    return c;
+}
+
+/* Exactly once. */
+static void tell_connected(struct weir_chan *ch, struct caller c, int status) {
+    if (c.fn)
+        c.fn(status < 0 ? NULL : ch, status, c.user);
 }
 
 static void on_connected(struct weir_chan *ch, int code) {
@@ -148,12 +181,12 @@ static void on_connected(struct weir_chan *ch, int code) {
         return;
     }
     weir__chan_deadline_clear(ch, WEIR__CHAN_DL_STAGE);
-    weir__chan_active(ch);
+    struct caller c = take_caller(ch);
     open_channel(ch);
     if (ch->state == WEIR__CHAN_OPEN)
-        tell_connected(ch, 0);
+        tell_connected(ch, c, 0);
     else
-        tell_connected(ch, ch->why ? ch->why : WEIR_ECANCELLED);
+        tell_connected(ch, c, ch->why ? ch->why : WEIR_ECANCELLED);
     weir__chan_dirty(ch);
 }
 
@@ -173,7 +206,7 @@ void weir__chan_close(struct weir_chan *ch, int why, bool abort) {
     switch (ch->state) {
     case WEIR__CHAN_CONNECTING:
         ask_door_to_close(ch, true);
-        tell_connected(ch, ch->why ? ch->why : WEIR_ECANCELLED);
+        tell_connected(ch, take_caller(ch), ch->why ? ch->why : WEIR_ECANCELLED);
         return;
     case WEIR__CHAN_OPEN:
         if (!abort && !ch->write_dead && !ch->drain_told) {
@@ -187,7 +220,7 @@ void weir__chan_close(struct weir_chan *ch, int why, bool abort) {
             return;
         }
         ch->state = WEIR__CHAN_DRAINING;
-        weir__chan_deadline_set(ch, WEIR__CHAN_DL_STAGE, ch->limits.drain_ms);
+        weir__chan_deadline_set(ch, WEIR__CHAN_DL_STAGE, ch->plan->limits.drain_ms);
         weir__chan_dirty(ch);
         return;
     case WEIR__CHAN_DRAINING:
@@ -223,7 +256,7 @@ static void settle_end(struct weir_chan *ch) {
         if (ch->state != WEIR__CHAN_DRAINING)
             return;
         ch->state = WEIR__CHAN_LINGER;
-        weir__chan_deadline_set(ch, WEIR__CHAN_DL_STAGE, ch->limits.linger_ms);
+        weir__chan_deadline_set(ch, WEIR__CHAN_DL_STAGE, ch->plan->limits.linger_ms);
     }
     if (ch->state == WEIR__CHAN_LINGER && (ch->paused & WEIR__CHAN_PAUSE_EOF))
         ask_door_to_close(ch, false);
@@ -232,8 +265,8 @@ static void settle_end(struct weir_chan *ch) {
 static void settle_open(struct weir_chan *ch) {
     if (unlikely(ch->shut_asked && !ch->write_shut && weir__chan_sent_all(ch) && !ch->pull_ready))
         shut_write_side(ch);
-    if (unlikely(ch->unwritable && !ch->limits.read_while_full &&
-                 ch->queue.bytes > ch->limits.low_bytes))
+    if (unlikely(ch->unwritable && !ch->read_while_full &&
+                 ch->queue.bytes > ch->plan->limits.low_bytes))
         ch->paused |= WEIR__CHAN_PAUSE_OUTPUT;
     else
         ch->paused &= (uint8_t)~WEIR__CHAN_PAUSE_OUTPUT;
@@ -258,16 +291,21 @@ static void bury_when_clean(struct weir_chan *ch) {
     if (ch->dirty.queued || ch->buried)
         return;
     ch->buried = 1;
+    weir_timer_disarm(&ch->timer);
+    ch->grave.bury = on_bury;
     weir__loop_bury(ch->loop, &ch->grave);
 }
 
 /* The door has let go: nothing of ours is anywhere else. */
 static void on_closed(struct weir_chan *ch) {
     check(ch->state == WEIR__CHAN_CLOSING);
+    WEIR_PROBE_CLOSE(ch->loop->env.index, ch->ref, ch->why);
     ch->state = WEIR__CHAN_DEAD;
     ch->sock = NULL;
     weir_chain_fini(&ch->inflight);
     weir__chan_close_ctxs(ch);
+    if (unlikely(ch->jobs != NULL))
+        weir__chan_end_jobs(ch);
     check(ch->leftover == 0 && ch->queue.bytes == 0 && ch->staged == 0);
     weir__loop_member_remove(ch->loop, &ch->member);
     weir__loop_add(&ch->loop->counters.channels, (uint64_t)-1);
@@ -279,6 +317,8 @@ static void on_bury(struct weir__loop_grave *g) {
     struct weir_chan *ch = container_of(g, struct weir_chan, grave);
     weir_chain_fini(&ch->queue);
     weir__chan_plan_release(ch->plan);
+    weir_mem_free(ch->jobs);
+    weir_mem_free(ch->origin);
     weir_mem_free(ch);
 }
 
@@ -351,12 +391,8 @@ void weir_chan_close(struct weir_chan *ch, enum weir_close how) {
 }
 
 void weir_chan_read_while_full(struct weir_chan *ch, bool yes) {
-    ch->limits.read_while_full = yes;
+    ch->read_while_full = yes;
     weir__chan_dirty(ch);
-}
-
-void weir_chan_touch(struct weir_chan *ch) {
-    weir__chan_active(ch);
 }
 
 void weir_chan_fail(struct weir_chan *ch, int why) {
@@ -378,25 +414,43 @@ struct weir_ctx *weir_chan_ctx(struct weir_chan *ch, const struct weir_handler *
     return NULL;
 }
 
-static int address(struct weir_chan *ch,
-                   int (*ask)(struct weir__io *, struct weir__io_sock *, struct weir_addr *),
-                   char *text, size_t cap) {
-    struct weir_addr a;
-    if (!ch->sock)
-        return WEIR_EGONE;
-    int rc = ask(ch->io, ch->sock, &a);
-    if (rc < 0)
-        return rc;
-    weir__base_addr_format(&a, text, cap);
-    return 0;
+void weir__chan_set_origin(struct weir_chan *ch, struct weir__chan_origin *o) {
+    must(!ch->origin);
+    ch->origin = o;
+}
+
+struct weir__chan_origin *weir__chan_origin(const struct weir_chan *ch) {
+    return ch->origin;
+}
+
+int weir__chan_socket_peer(struct weir_chan *ch, struct weir_addr *out) {
+    return ch->sock ? ch->io->ops->peer(ch->io, ch->sock, out) : WEIR_EGONE;
+}
+
+static int tell_address(int rc, const struct weir_addr *a, char *text, size_t cap) {
+    if (rc >= 0)
+        weir__base_addr_format(a, text, cap);
+    return rc < 0 ? rc : 0;
 }
 
 int weir_chan_local(struct weir_chan *ch, char *text, size_t cap) {
-    return address(ch, ch->io->ops->local, text, cap);
+    struct weir_addr a;
+    if (ch->origin && ch->origin->local.kind)
+        return tell_address(0, &ch->origin->local, text, cap);
+    int rc = ch->sock ? ch->io->ops->local(ch->io, ch->sock, &a) : WEIR_EGONE;
+    return tell_address(rc, &a, text, cap);
 }
 
 int weir_chan_peer(struct weir_chan *ch, char *text, size_t cap) {
-    return address(ch, ch->io->ops->peer, text, cap);
+    if (ch->origin && ch->origin->peer.kind)
+        return tell_address(0, &ch->origin->peer, text, cap);
+    return weir_chan_proxy_peer(ch, text, cap);
+}
+
+int weir_chan_proxy_peer(struct weir_chan *ch, char *text, size_t cap) {
+    struct weir_addr a;
+    int rc = weir__chan_socket_peer(ch, &a);
+    return tell_address(rc, &a, text, cap);
 }
 
 struct weir_chan *weir__chan_of_ref(uint64_t ref) {

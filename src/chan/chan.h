@@ -37,6 +37,9 @@
 #define WEIR_CHAN_CHAN_H
 #include "base/addr.h"
 #include "base/list.h"
+#include "base/probe.h"
+#include "chan/offload.h"
+#include "chan/local.h"
 #include "loop/loop.h"
 #include "mem/chain.h"
 #include "weir/chan.h"
@@ -66,6 +69,8 @@ enum weir__chan_pause {
 
 enum weir__chan_deadline {
     WEIR__CHAN_DL_IDLE,
+    WEIR__CHAN_DL_IDLE_READ,
+    WEIR__CHAN_DL_IDLE_WRITE,
     WEIR__CHAN_DL_STAGE,
     WEIR__CHAN_DL_BUFFERS,
     WEIR__CHAN_DL_LATE,
@@ -96,7 +101,7 @@ struct weir_ctx {
     size_t want;
     uint64_t offered; /* what of `in` the read that runs now was given, counted in chan->leftover
                          until it returns */
-    struct weir__loop_grave grave; /* an inserted context that was removed */
+    uint32_t seat;    /* its number in the channel, for jobs to come back to; 0: none yet */
     uint8_t opened : 1, eof_seen : 1, reading : 1, stalled : 1, removed : 1, inserted : 1;
     alignas(16) uint8_t state[];
 };
@@ -105,6 +110,11 @@ struct weir_ctx {
 static inline size_t weir__chan_ctx_bytes(const struct weir_handler *h) {
     return (sizeof(struct weir_ctx) + h->state_size + 15) & ~(size_t)15;
 }
+
+struct weir__chan_jobs {         /* of a channel that has offloaded */
+    struct weir__base_fifo line; /* ordered jobs in the order of their submit */
+    uint32_t out, seats;         /* jobs that are out; the last number given to a context */
+};
 
 struct weir_chan {
     /* Hot: every read and write. */
@@ -120,7 +130,11 @@ struct weir_chan {
     uint8_t armed : 1, cancelling : 1; /* what the door was told about receiving */
     uint8_t in_batch : 1, file_flight : 1, eof_clean : 1, aborted : 1, buried : 1, heard : 1;
     /* late: its loop ends before it was heard; held until its first bytes were answered */
-    uint8_t late : 1, drain_told : 1;
+    /* openings_held: the handlers behind one that asked for it are not opened yet */
+    uint8_t late : 1, drain_told : 1, openings_held : 1;
+    /* job_hold: a hold for its jobs; job_wanted: a handler waits for room for one */
+    uint8_t job_hold : 1, job_wanted : 1;
+    uint8_t read_while_full : 1; /* as of weir_limits, for this one */
     union { /* anything that keeps a batch from ending with "flushed, go on reading" */
         uint16_t unusual;
         struct {
@@ -136,25 +150,38 @@ struct weir_chan {
     uint32_t holds; /* handlers that still answer what was accepted: reading and sending go on while
                        draining */
     uint32_t batch; /* most bytes in one flight */
-    uint64_t active_ns;
+    uint64_t read_ns, written_ns; /* when bytes last came, and last went */
     int64_t credit;
-    struct weir_limits limits;
+    struct weir__chan_plan *plan;
     struct weir__loop_dirty dirty;
-    uint64_t staged, pinned, leftover;
+    uint64_t leftover;
+    union {
+        struct {
+            uint64_t staged, pinned;
+        };
+        struct { /* CONNECTING */
+            void (*connected)(struct weir_chan *ch, int status, void *user);
+            void *connected_user;
+        };
+    };
     /* Cold: life. */
-    uint64_t flight_slept; /* loop->slept when the flight began */
+    uint32_t flight_slept; /* loop->slept when the flight began, its low half */
     uint8_t batch_streak;
+    uint8_t closer_how; /* 0 none, else enum weir_close + 1 */
+    uint8_t n_opened;   /* stages of the plan whose turn to open has come */
     int why;
     uint32_t linger_left;
+    uint32_t read_idle_ms;                    /* as of weir_limits, for this one */
+    uint32_t touched_ms;                      /* as deadlines, 0 = never */
     uint32_t deadlines[WEIR__CHAN_DEADLINES]; /* ms since the loop's clock began, 0 = none */
-    struct weir_timer timer;
+    union {
+        struct weir_timer timer;
+        struct weir__loop_grave grave; /* DEAD: there are no deadlines any more */
+    };
     struct weir__loop_member member;
-    struct weir__loop_grave grave;
     struct weir__loop_node closer; /* a close from elsewhere, between its arrival and its run */
-    uint8_t closer_how;            /* 0 none, else enum weir_close + 1 */
-    struct weir__chan_plan *plan;
-    void (*connected)(struct weir_chan *ch, int status, void *user);
-    void *connected_user;
+    struct weir__chan_jobs *jobs;  /* NULL: it never had one */
+    struct weir__chan_origin *origin;
 };
 
 /* --- plan.c */
@@ -167,12 +194,10 @@ void weir__chan_plan_release(struct weir__chan_plan *p);
 /* A channel on an accepted handle, opened at once. Takes handle. 0 also when a handler's open
  * refused: the channel then closes itself. ENOMEM, EFDS. */
 int weir__chan_accept(struct weir__chan_plan *p, intptr_t handle);
-/* As weir_connect, with a plan and an address. */
+/* As weir_connect, with a plan and an address; options NULL: defaults. */
 int weir__chan_connect(struct weir__chan_plan *p, const struct weir_addr *to, uint32_t connect_ms,
+                       const struct weir_socket_options *options,
                        void (*fn)(struct weir_chan *ch, int status, void *user), void *user);
-/* Begins the end (OPEN -> DRAINING, or with abort -> CLOSING); later calls can only make it an
- * abort. The first why stays. */
-void weir__chan_close(struct weir_chan *ch, int why, bool abort);
 /* A late channel has had its chance. */
 void weir__chan_not_late(struct weir_chan *ch);
 /* Makes the door agree with what the channel wants now: reading, shutdown, the next step of
@@ -206,11 +231,12 @@ static inline uint64_t weir__chan_count_taken(struct weir_ctx *c) {
 int weir__chan_queue_more(struct weir_chan *ch, struct weir_chain *out); /* takes out */
 /* Takes out. EFULL: over held_max. Inline where nothing waits and out is at most two slices below
  * the mark: the usual answer. */
-static inline int weir__chan_queue(struct weir_chan *ch, struct weir_chain *out) {
+WEIR_INLINE int weir__chan_queue(struct weir_chan *ch, struct weir_chain *out) {
     if (unlikely(ch->queue.bytes | ch->inflight.bytes) ||
-        unlikely(out->bytes >= ch->limits.high_bytes) ||
+        unlikely(out->bytes >= ch->plan->limits.high_bytes) ||
         unlikely(out->first != out->last && out->first->next != out->last))
         return weir__chan_queue_more(ch, out);
+    WEIR_PROBE_WRITE(ch->ref, out->bytes);
     ch->queue = *out;
     *out = (struct weir_chain){0};
     if (unlikely(!ch->in_batch))
@@ -228,13 +254,16 @@ static inline bool weir__chan_sent_all(const struct weir_chan *ch) {
     return ch->write_dead || (ch->queue.bytes == 0 && ch->inflight.bytes == 0);
 }
 
+/* --- offload.c */
+/* The channel is dead: whoever waits in its line hears it. */
+void weir__chan_end_jobs(struct weir_chan *ch);
+
 /* --- timing.c: one wheel node per channel, deadlines as small integers, re-armed lazily when it
  * fires */
 void weir__chan_deadline_set(struct weir_chan *ch, enum weir__chan_deadline which, uint32_t in_ms);
 void weir__chan_deadline_clear(struct weir_chan *ch, enum weir__chan_deadline which);
-static inline void weir__chan_active(struct weir_chan *ch) {
-    ch->active_ns = ch->loop->now_ns;
-}
+/* Arms the idle deadlines that the limits have. */
+void weir__chan_idle_begin(struct weir_chan *ch);
 
 /* --- pipeline.c: every callback runs inside an attribution frame */
 struct weir_ctx *weir__chan_ctx_init(void *where, struct weir_chan *ch,

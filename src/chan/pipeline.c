@@ -41,8 +41,13 @@ static void close_ctx(struct weir_ctx *c, int why) {
     weir__chan_leave(c->chan);
 }
 
+struct inserted { /* a context that does not lie in its channel, and may end before it */
+    struct weir__loop_grave grave;
+    alignas(16) struct weir_ctx ctx;
+};
+
 static void bury_ctx(struct weir__loop_grave *g) {
-    weir_mem_free(container_of(g, struct weir_ctx, grave));
+    weir_mem_free(container_of(g, struct inserted, grave));
 }
 
 static void unlink_ctx(struct weir_ctx *c) {
@@ -51,7 +56,7 @@ static void unlink_ctx(struct weir_ctx *c) {
     *(c->next ? &c->next->prev : &ch->tail) = c->prev;
     c->removed = 1;
     if (c->inserted)
-        weir__loop_bury(ch->loop, &c->grave);
+        weir__loop_bury(ch->loop, &container_of(c, struct inserted, ctx)->grave);
 }
 
 /* From the tail to the socket, so that a handler's close may still look at what is in front of it.
@@ -143,13 +148,13 @@ int weir_ctx_insert_next(struct weir_ctx *c, const struct weir_handler *h, const
     struct weir_chan *ch = c->chan;
     if (ch->state >= WEIR__CHAN_CLOSING)
         return WEIR_EGONE;
-    void *memory = weir_mem_new(ch->mem, sizeof *c + h->state_size);
-    if (!memory)
+    struct inserted *box = weir_mem_new(ch->mem, sizeof *box + h->state_size);
+    if (!box)
         return WEIR_ENOMEM;
-    struct weir_ctx *n = weir__chan_ctx_init(memory, ch, h,
+    struct weir_ctx *n = weir__chan_ctx_init(&box->ctx, ch, h,
                                              weir__loop_intern(&ch->loop->account, h->name));
     n->inserted = 1;
-    n->grave.bury = bury_ctx;
+    box->grave.bury = bury_ctx;
     link_behind(c, n);
     int rc = weir__chan_ctx_open(n, config);
     if (rc < 0) {

@@ -19,6 +19,9 @@ static struct weir_limits with_defaults(const struct weir_limits *given) {
     l.linger_ms = ms_or(l.linger_ms, 1000);
     l.drain_ms = ms_or(l.drain_ms, 5000);
     l.idle_ms = ms_or(l.idle_ms, 0);
+    l.read_idle_ms = ms_or(l.read_idle_ms, 0);
+    l.write_idle_ms = ms_or(l.write_idle_ms, 0);
+    l.offload_max = or_default(l.offload_max, 64);
     return l;
 }
 

@@ -113,7 +113,7 @@ static WEIR_NOINLINE void not_taken(struct weir_chan *ch, struct weir__io_done *
 static void on_bytes(struct weir_chan *ch, struct weir__io_done *d) {
     struct weir_ctx *c = weir__chan_next_reader(ch->head);
     uint64_t n = d->slice.n;
-    weir__chan_active(ch);
+    ch->read_ns = ch->loop->now_ns;
     if (unlikely(ch->credit > 0))
         charge_credit(ch, n);
     struct weir_part *part = weir__mem_part_new(ch->mem);
@@ -173,9 +173,12 @@ static void on_last(struct weir_chan *ch, int code) {
 }
 
 void weir__chan_on_received(struct weir_chan *ch, struct weir__io_done *d) {
-    if (unlikely(d->last))
+    if (unlikely(d->last)) {
         on_last(ch, d->code);
-    else if (likely(ch->state == WEIR__CHAN_OPEN))
+        return;
+    }
+    WEIR_PROBE_READ(ch->ref, d->slice.n);
+    if (likely(ch->state == WEIR__CHAN_OPEN))
         on_bytes(ch, d);
     else if (weir__chan_live(ch))
         on_bytes_at_the_end(ch, d);
@@ -207,7 +210,7 @@ static void offer_eof(struct weir_chan *ch) {
         next = c->removed ? ch->head : c->next;
     }
     ch->eof_pending = 0;
-    if (!ch->limits.half_open)
+    if (!ch->plan->limits.half_open)
         weir__chan_close(ch, 0, false);
 }
 

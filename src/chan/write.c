@@ -13,9 +13,9 @@ uint64_t weir__chan_held(const struct weir_chan *ch) {
  * overshoots cannot add up unseen. */
 static bool over_held(struct weir_chan *ch, const struct weir_chain *out) {
     uint64_t bytes = ch->queue.bytes + ch->inflight.bytes + out->bytes;
-    if (likely(bytes * 4 <= ch->limits.held_max && (++ch->unwalked & 63)))
+    if (likely(bytes * 4 <= ch->plan->limits.held_max && (++ch->unwalked & 63)))
         return false;
-    return weir__chan_held(ch) + weir__mem_chain_capacity(out) > ch->limits.held_max;
+    return weir__chan_held(ch) + weir__mem_chain_capacity(out) > ch->plan->limits.held_max;
 }
 
 /* What will wait must not pin much more than it says. Failing to copy is not an error: it is only
@@ -32,9 +32,10 @@ WEIR_NOINLINE int weir__chan_queue_more(struct weir_chan *ch, struct weir_chain 
         weir__chan_dirty(ch);
         return WEIR_EFULL;
     }
+    WEIR_PROBE_WRITE(ch->ref, out->bytes);
     slim(ch, out);
     weir__mem_chain_append(&ch->queue, out);
-    if (unlikely(ch->queue.bytes >= ch->limits.high_bytes))
+    if (unlikely(ch->queue.bytes >= ch->plan->limits.high_bytes))
         ch->unwritable = 1;
     if (unlikely(!ch->in_batch || ch->unwritable))
         weir__chan_dirty(ch);
@@ -95,7 +96,7 @@ static int hand_over(struct weir_chan *ch) {
 /* Batches double after two whose terminal came before a wait that slept, and fall back when one did
  * not. */
 static void adapt_batch(struct weir_chan *ch, bool at_once) {
-    if (ch->limits.batch_bytes)
+    if (ch->plan->limits.batch_bytes)
         return; /* fixed */
     if (!at_once) {
         ch->batch = BATCH_MIN;
@@ -107,7 +108,7 @@ static void adapt_batch(struct weir_chan *ch, bool at_once) {
 }
 
 WEIR_INLINE void flight_over(struct weir_chan *ch, bool at_once) {
-    weir__chan_active(ch);
+    ch->written_ns = ch->loop->now_ns;
     if (unlikely(ch->inflight.bytes >= ch->batch))
         adapt_batch(ch, at_once);
     weir__mem_chain_fini(&ch->inflight);
@@ -133,7 +134,7 @@ static void write_failed(struct weir_chan *ch, int code) {
         return;
     }
     ch->offer = 1; /* a reader that waited for room waits no longer */
-    weir__chan_deadline_set(ch, WEIR__CHAN_DL_STAGE, ch->limits.linger_ms);
+    weir__chan_deadline_set(ch, WEIR__CHAN_DL_STAGE, ch->plan->limits.linger_ms);
     weir__chan_dirty(ch);
 }
 
@@ -147,7 +148,8 @@ void weir__chan_flush(struct weir_chan *ch) {
         weir__chan_close(ch, rc, true);
         return;
     }
-    ch->flight_slept = ch->loop->slept;
+    ch->flight_slept = (uint32_t)ch->loop->slept;
+    WEIR_PROBE_FLUSH(ch->ref, ch->inflight.bytes);
     rc = hand_over(ch);
     if (likely(rc == 1))
         flight_over(ch, true);
@@ -161,7 +163,7 @@ void weir__chan_on_sent(struct weir_chan *ch, struct weir__io_done *d) {
         return;
     }
     if (likely(d->code == 0))
-        flight_over(ch, ch->loop->slept == ch->flight_slept);
+        flight_over(ch, (uint32_t)ch->loop->slept == ch->flight_slept);
     else
         write_failed(ch, d->code);
 }
@@ -178,10 +180,11 @@ static void tell_writable(struct weir_chan *ch, bool yes) {
 }
 
 static bool below_low(const struct weir_chan *ch) {
-    if (ch->queue.bytes > ch->limits.low_bytes)
+    if (ch->queue.bytes > ch->plan->limits.low_bytes)
         return false;
     uint64_t bytes = ch->queue.bytes + ch->inflight.bytes;
-    return bytes * 8 <= ch->limits.held_max || weir__chan_held(ch) <= ch->limits.held_max / 2;
+    return bytes * 8 <= ch->plan->limits.held_max ||
+           weir__chan_held(ch) <= ch->plan->limits.held_max / 2;
 }
 
 void weir__chan_marks(struct weir_chan *ch) {
@@ -246,7 +249,7 @@ void weir_ctx_ready(struct weir_ctx *c) {
 
 int64_t weir_ctx_room(const struct weir_ctx *c) {
     const struct weir_chan *ch = c->chan;
-    return ch->unwritable ? 0 : (int64_t)ch->limits.high_bytes - (int64_t)ch->queue.bytes;
+    return ch->unwritable ? 0 : (int64_t)ch->plan->limits.high_bytes - (int64_t)ch->queue.bytes;
 }
 
 void weir_ctx_stage(struct weir_ctx *c, int64_t delta) {

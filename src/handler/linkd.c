@@ -1,13 +1,17 @@
 /* linkd on a channel: feeds a session with bytes, carries off its frames, keeps one timer for the
  * earliest deadline of its calls. */
+#include "chan/offload.h"
 #include "codec/linkd/session.h"
+#include "handler/heartbeat.h"
 #include "loop/local.h"
 #include "weir/linkd.h"
 
 enum { OUT_MAX = 64 * 1024 }; /* answers collected before they are handed on: one batch */
 
-struct
-    line { /* what the connections of one loop with the same options share, while there are any */
+struct conn;
+
+/* What the connections of one loop with the same options share, while there are any. */
+struct line {
     struct weir__linkd_line codec;
     struct weir__base_link link;
     const void
@@ -15,6 +19,20 @@ struct
     uint32_t conns;
     const char *service; /* whose account this is */
     struct weir__loop_handler *account;
+    struct conn *rested; /* one without a channel, for the next that has something to do */
+};
+
+/* What a server's channel holds of it. The session is there only while there is something to do:
+ *
+ *     at rest -- bytes come, a drain begins, a ping is due --> up
+ *        ^                                                     |
+ *        +----- no call is open, no byte is left to take ------+
+ *
+ * Many connections at rest share the one session that was up last, still warm. */
+struct seat {
+    struct line *line;
+    struct conn *conn; /* NULL: at rest */
+    uint64_t serial;   /* of the last call */
 };
 
 struct conn {
@@ -23,7 +41,10 @@ struct conn {
     struct weir_timer timer;
     uint64_t staged;   /* what the channel was told of s.staged */
     uint64_t armed_ns; /* what the timer waits for; 0: nothing */
+    uint64_t away;     /* bytes that its jobs have with them */
     bool held;         /* calls are open: a drain waits for their answers */
+    bool too_far;      /* a request waits until fewer bytes are away */
+    struct weir__handler_pulse pulse;
     union {
         struct weir__linkd_session s;
         struct weir_linkd_client k; /* its session comes first */
@@ -74,9 +95,16 @@ static struct line *line_get(struct shared *h, const void *options, struct weir_
     return line;
 }
 
+static void conn_free(struct conn *n, int why) {
+    weir__linkd_fini(&n->s, why);
+    weir_mem_free(n);
+}
+
 static void line_put(struct line *line) {
     if (--line->conns)
         return;
+    if (line->rested)
+        conn_free(line->rested, 0);
     weir__linkd_line_fini(&line->codec);
     weir__base_list_remove(&line->link);
     weir_mem_free(line);
@@ -139,22 +167,36 @@ static uint64_t now(struct weir__linkd_session *s) {
 }
 
 /* Statistics name the service, not the protocol: that is where the time goes. */
-static void enter(struct weir__linkd_session *s, const char *service) {
-    struct conn *n = conn_of(s);
+static struct weir__loop_handler *account_of(struct conn *n, const char *service) {
     struct line *line = line_of(n);
     if (unlikely(service != line->service)) {
         line->service = service;
         line->account = weir__loop_name(n->loop, service);
     }
-    weir__loop_attribute(n->loop, line->account, n->s.chan.v);
+    return line->account;
+}
+
+static void enter(struct weir__linkd_session *s, const char *service) {
+    struct conn *n = conn_of(s);
+    weir__loop_attribute(n->loop, account_of(n, service), n->s.chan.v);
 }
 
 static void leave(struct weir__linkd_session *s) {
     weir__loop_attribute_end(conn_of(s)->loop);
 }
 
+/* By number of jobs, which the channel counts, and by what they hold. */
+static bool offload_room(struct weir__linkd_session *s) {
+    struct conn *n = conn_of(s);
+    if (unlikely(n->away >= s->line->held_max)) {
+        n->too_far = true;
+        return false;
+    }
+    return weir_ctx_offload_room(n->ctx);
+}
+
 static const struct weir__linkd_host host = {
-    .kick = kick, .now_ns = now, .enter = enter, .leave = leave};
+    .kick = kick, .now_ns = now, .enter = enter, .leave = leave, .room = offload_room};
 
 static void due(struct weir_timer *t) {
     struct conn *n = container_of(t, struct conn, timer);
@@ -173,8 +215,7 @@ WEIR_COLD static int broken(struct conn *n, int why) {
     return why;
 }
 
-static int conn_read(struct weir_ctx *c, struct weir_chain *in) {
-    struct conn *n = weir_ctx_state(c);
+WEIR_INLINE int conn_read(struct weir_ctx *c, struct conn *n, struct weir_chain *in) {
     int more, rc;
     do {
         more = weir__linkd_read(&n->s, in, OUT_MAX);
@@ -182,77 +223,177 @@ static int conn_read(struct weir_ctx *c, struct weir_chain *in) {
         if (unlikely(more < 0 || rc < 0))
             return broken(n, more < 0 ? more : rc);
     } while (more == 1 && weir_ctx_room(c) > 0);
-    weir_ctx_want(
-        c, more == 1 ? 1 : n->s.decoder.want); /* 1: whole frames wait for room, and for writable */
+    weir_ctx_want(c, more ? 1 : n->s.decoder.want); /* 1: whole frames wait for room of some kind */
     return 0;
 }
 
-static int64_t conn_pull(struct weir_ctx *c, uint64_t room) {
-    struct conn *n = weir_ctx_state(c);
+static int64_t conn_pull(struct conn *n, uint64_t room) {
     int64_t framed = weir__linkd_pull(&n->s, room);
     int rc = settle(n);
     return rc < 0 ? rc : framed;
 }
 
 /* Calls that wait for bytes of the peer would hold the drain for nothing. */
-static void conn_eof(struct weir_ctx *c, bool clean) {
-    struct conn *n = weir_ctx_state(c);
-    (void)clean;
+static void conn_eof(struct conn *n) {
     weir__linkd_eof(&n->s);
     kick(&n->s);
 }
 
-static void conn_close(struct weir_ctx *c, int why) {
-    struct conn *n = weir_ctx_state(c);
+static void conn_close(struct conn *n, int why) {
     weir_timer_disarm(&n->timer);
     if (n->held)
-        weir_ctx_unhold(c); /* the channel may outlive its handler */
+        weir_ctx_unhold(n->ctx); /* the channel may outlive its handler */
     n->held = false;
     weir__linkd_fini(&n->s, why < 0 ? why : WEIR_EGONE);
     watch_staged(n);
-    line_put(line_of(n));
+}
+
+static void beat(struct conn *n, uint32_t missed_max) {
+    struct weir_chan *ch = weir_ctx_chan(n->ctx);
+    int rc = weir__handler_beat(&n->pulse, ch, missed_max);
+    if (rc == 1)
+        rc = weir__linkd_beat(&n->s);
+    if (rc < 0)
+        weir_chan_fail(ch, rc);
 }
 
 /* --- server ------------------------------------------------------------------------------- */
 
+static void session_begin(struct conn *n, struct line *line) {
+    struct weir_ref nobody = {0};
+    weir__linkd_server_init(&n->s, &line->codec, weir__loop_entropy(n->loop), nobody);
+}
+
+static struct conn *conn_new(struct weir_ctx *c, struct line *line) {
+    struct conn *n = weir_mem_new(weir_ctx_mem(c), sizeof *n);
+    if (!n)
+        return NULL;
+    n->loop = weir_ctx_loop(c);
+    session_begin(n, line);
+    return n;
+}
+
+/* NULL: no memory. */
+WEIR_INLINE struct conn *up(struct weir_ctx *c) {
+    struct seat *seat = weir_ctx_state(c);
+    struct conn *n = seat->conn;
+    if (n)
+        return n;
+    n = seat->line->rested;
+    if (likely(n))
+        seat->line->rested = NULL;
+    else if (!(n = conn_new(c, seat->line)))
+        return NULL;
+    n->ctx = c;
+    n->s.chan = weir_chan_ref(weir_ctx_chan(c));
+    n->s.serial = seat->serial;
+    return seat->conn = n;
+}
+
+/* Nothing would be lost without it. */
+WEIR_INLINE bool may_rest(const struct conn *n) {
+    const struct weir__linkd_session *s = &n->s;
+    return !(s->open | s->drains | s->beats | s->decoder.skip | n->pulse.missed) && !s->why &&
+           !(n->armed_ns | n->away) && !(s->goaway_out | s->goaway_in);
+}
+
+WEIR_INLINE void rest(struct seat *seat) {
+    struct conn *n = seat->conn;
+    seat->serial = n->s.serial;
+    seat->conn = NULL;
+    if (unlikely(n->s.table.slots))
+        weir__linkd_table_fini(&n->s.table); /* they are empty, and it may rest for long */
+    if (unlikely(seat->line->rested))
+        conn_free(n, 0);
+    else
+        seat->line->rested = n;
+}
+
+/* What ended is as good as new, and as large: no memory comes or goes with a connection that had
+ * one. */
+static void renew(struct conn *n) {
+    struct line *line = line_of(n);
+    *n = (struct conn){.loop = n->loop};
+    session_begin(n, line);
+}
+
 static int server_open(struct weir_ctx *c, const void *config) {
-    struct conn *n = weir_ctx_state(c);
+    struct seat *seat = weir_ctx_state(c);
     const struct weir_linkd_server_options *o = config;
     struct weir_mem *m = weir_ctx_mem(c);
     if (!o || o->size != sizeof *o || (!o->n_routes && !o->fallback))
         return WEIR_EINVAL;
-    n->ctx = c;
-    n->loop = weir_ctx_loop(c);
-    struct shared *h = shared_of(n->loop);
+    struct shared *h = shared_of(weir_ctx_loop(c));
     struct line *line = h ? line_get(h, o, m) : NULL;
     if (!line)
         return WEIR_ENOMEM;
     if (line->conns == 1)
         weir__linkd_server_line(&line->codec, o, m, &host, &h->stats);
-    weir__linkd_server_init(&n->s, &line->codec, weir__loop_entropy(n->loop),
-                            weir_chan_ref(weir_ctx_chan(c)));
+    seat->line = line;
     weir_ctx_want(c, 2); /* enough to know who does not speak linkd */
+    if (o->heartbeat_ms)
+        weir_chan_read_idle(weir_ctx_chan(c), o->heartbeat_ms);
     return 0;
 }
 
-/* An orderly end: no new calls, those that are open are answered first. */
+static int server_read(struct weir_ctx *c, struct weir_chain *in) {
+    struct conn *n = up(c);
+    if (unlikely(!n))
+        return WEIR_ENOMEM;
+    int rc = conn_read(c, n, in);
+    if (likely(!in->bytes && may_rest(n)))
+        rest(weir_ctx_state(c));
+    return rc;
+}
+
+static int64_t server_pull(struct weir_ctx *c, uint64_t room) {
+    struct seat *seat = weir_ctx_state(c);
+    return seat->conn ? conn_pull(seat->conn, room) : 0;
+}
+
+static void server_eof(struct weir_ctx *c, bool clean) {
+    struct seat *seat = weir_ctx_state(c);
+    (void)clean;
+    if (seat->conn)
+        conn_eof(seat->conn);
+}
+
+/* An orderly end: no new calls, those that are open are answered first. No memory for it: the close
+ * says the same, less kindly. */
 static void server_event(struct weir_ctx *c, int what, const void *data) {
-    struct conn *n = weir_ctx_state(c);
+    const struct weir_linkd_server_options *o = ((struct seat *)weir_ctx_state(c))->line->options;
+    bool drain = what == WEIR_EVENT_DRAIN, ping = what == WEIR_EVENT_IDLE_READ && o->heartbeat_ms;
+    struct conn *n = drain || ping ? up(c) : NULL;
     (void)data;
-    if (what == WEIR_EVENT_DRAIN && !n->s.why)
-        (void)weir__linkd_goaway(
-            &n->s); /* no memory for it: the close says the same, less kindly */
+    if (!n || n->s.why)
+        return;
+    if (drain)
+        (void)weir__linkd_goaway(&n->s);
+    else
+        beat(n, o->heartbeat_missed_max);
+}
+
+static void server_close(struct weir_ctx *c, int why) {
+    struct seat *seat = weir_ctx_state(c);
+    struct line *line = seat->line;
+    struct conn *n = seat->conn;
+    if (n) {
+        conn_close(n, why);
+        renew(n);
+        rest(seat);
+    }
+    line_put(line);
 }
 
 const struct weir_handler weir_linkd_server = {
     .name = "linkd",
-    .state_size = sizeof(struct conn),
+    .state_size = sizeof(struct seat),
     .open = server_open,
-    .read = conn_read,
-    .pull = conn_pull,
-    .eof = conn_eof,
+    .read = server_read,
+    .pull = server_pull,
+    .eof = server_eof,
     .event = server_event,
-    .close = conn_close,
+    .close = server_close,
 };
 
 /* --- client ------------------------------------------------------------------------------- */
@@ -276,15 +417,31 @@ static int client_open(struct weir_ctx *c, const void *config) {
     n->k.chan = weir_ctx_chan(c);
     weir_chan_read_while_full(weir_ctx_chan(c), true); /* answers make room at the other end */
     weir_ctx_want(c, 2);                               /* enough to know who does not speak linkd */
+    if (o && o->heartbeat_ms)
+        weir_chan_read_idle(weir_ctx_chan(c), o->heartbeat_ms);
     if (o && o->open)
         o->open(&n->k, o->user);
     return 0;
 }
 
+static int client_read(struct weir_ctx *c, struct weir_chain *in) {
+    return conn_read(c, weir_ctx_state(c), in);
+}
+
+static int64_t client_pull(struct weir_ctx *c, uint64_t room) {
+    return conn_pull(weir_ctx_state(c), room);
+}
+
+static void client_eof(struct weir_ctx *c, bool clean) {
+    (void)clean;
+    conn_eof(weir_ctx_state(c));
+}
+
 static void client_close(struct weir_ctx *c, int why) {
     struct conn *n = weir_ctx_state(c);
     const struct weir_linkd_client_options *o = n->k.o;
-    conn_close(c, why);
+    conn_close(n, why);
+    line_put(line_of(n));
     if (o && o->close)
         o->close(&n->k, why, o->user);
 }
@@ -295,18 +452,77 @@ static void client_event(struct weir_ctx *c, int what, const void *data) {
     (void)data;
     if (what == WEIR_EVENT_DRAIN)
         n->k.s.goaway_in = true;
+    else if (what == WEIR_EVENT_IDLE_READ && n->k.o && n->k.o->heartbeat_ms && !n->s.why)
+        beat(n, n->k.o->heartbeat_missed_max);
 }
 
 const struct weir_handler weir_linkd_client_handler = {
     .name = "linkd-client",
     .state_size = sizeof(struct conn),
     .open = client_open,
-    .read = conn_read,
-    .pull = conn_pull,
-    .eof = conn_eof,
+    .read = client_read,
+    .pull = client_pull,
+    .eof = client_eof,
     .event = client_event,
     .close = client_close,
 };
+
+/* --- jobs --------------------------------------------------------------------------------- */
+
+static void job_run(struct weir_job *job) {
+    struct weir_linkd_job *j = container_of(job, struct weir_linkd_job, job);
+    j->run(j);
+}
+
+/* Its call, if that still waits for it; one whose job never ran ends here. */
+static struct weir_linkd_call *job_call(struct weir_ctx *c, struct weir_linkd_job *j, int status) {
+    struct conn *n = ((struct seat *)weir_ctx_state(c))->conn;
+    if (!n)
+        return NULL; /* the call is over, and the connection at rest */
+    struct weir_linkd_call *x = weir__linkd_find(&n->s, j->call.id, j->call.serial);
+    n->away -= j->bytes;
+    if (n->too_far && n->away < n->s.line->held_max) {
+        n->too_far = false;
+        weir_ctx_wake(c);
+    }
+    if (x && status < 0 && weir_linkd_fail(x, weir__linkd_code_of(status), NULL) < 0)
+        weir_chan_fail(weir_ctx_chan(c),
+                       WEIR_ENOMEM); /* a call must not hang for want of a frame */
+    return status < 0 ? NULL : x;
+}
+
+static void job_done(struct weir_ctx *c, struct weir_job *job, int status) {
+    struct weir_linkd_job *j = container_of(job, struct weir_linkd_job, job);
+    struct weir_linkd_call *x = c ? job_call(c, j, status) : NULL;
+    j->done(x, j, x || status < 0 ? status : WEIR_EGONE);
+    struct seat *seat = c ? weir_ctx_state(c) : NULL;
+    if (seat && seat->conn && !seat->conn->s.depth && may_rest(seat->conn))
+        rest(seat);
+}
+
+int weir_linkd_offload(struct weir_linkd_call *x, struct weir_linkd_job *j, enum weir_order order) {
+    struct conn *n = conn_of(x->s);
+    if (!x->s->line->server)
+        return WEIR_EINVAL;
+    if (x->flags & (WEIR__LINKD_OVER | WEIR__LINKD_SEND_END))
+        return WEIR_EGONE;
+    if (n->away >= x->s->line->held_max)
+        return WEIR_EFULL;
+    j->job.run = job_run;
+    j->job.done = job_done;
+    j->call = weir_linkd_call_ref(x);
+    j->bytes = x->in.bytes;
+    j->payload = x->in;
+    int rc = weir__chan_offload(n->ctx, &j->job, order, account_of(n, x->route->handler->name));
+    if (rc < 0) {
+        j->payload = (struct weir_chain){0};
+        return rc;
+    }
+    x->in = (struct weir_chain){0};
+    n->away += j->bytes;
+    weir_linkd_resume(x); /* a streamed request is refunded what left with the job */
+    return 0;
+}
 
 struct weir_loop *weir_linkd_loop(const struct weir_linkd_call *x) {
     return weir_ctx_loop(conn_of(x->s)->ctx);
@@ -322,7 +538,8 @@ struct weir_linkd_call *weir_linkd_find(struct weir_loop *l, struct weir_linkd_r
     if (!ch)
         return NULL;
     struct weir_ctx *c = weir_chan_ctx(ch, &weir_linkd_server);
-    if (!c)
-        c = weir_chan_ctx(ch, &weir_linkd_client_handler);
-    return c ? weir__linkd_find(&((struct conn *)weir_ctx_state(c))->s, r.id, r.serial) : NULL;
+    struct conn *n = c ? ((struct seat *)weir_ctx_state(c))->conn : NULL;
+    if (!n && (c = weir_chan_ctx(ch, &weir_linkd_client_handler)))
+        n = weir_ctx_state(c);
+    return n ? weir__linkd_find(&n->s, r.id, r.serial) : NULL;
 }

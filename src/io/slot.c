@@ -64,6 +64,17 @@ void weir__io_slot_free(struct weir__io_slots *s, uint64_t ref) {
     atomic_store_explicit(&slot->generation, next ? next : 1, memory_order_release);
 }
 
+void *weir__io_slots_any(struct weir__io_slots *s) {
+    for (uint32_t n = 0; s->used && n < s->n_blocks; n++) {
+        struct weir__io_block *b = atomic_load_explicit(&weir__io_table[s->blocks[n]],
+                                                        memory_order_relaxed);
+        for (uint32_t i = 0; i < BLOCK_SLOTS; i++)
+            if (b->slots[i].object)
+                return b->slots[i].object;
+    }
+    return NULL;
+}
+
 void *weir__io_slot_get(uint64_t ref) {
     struct weir__io_slot *slot = weir__io_slot_at(ref);
     if (unlikely(!slot) ||

@@ -50,6 +50,8 @@ void weir__io_slots_init(struct weir__io_slots *s, void *owner);
 uint64_t weir__io_slot_new(struct weir__io_slots *s, void *object);
 /* Ends the holder: the generation goes up, old refs are dead. */
 void weir__io_slot_free(struct weir__io_slots *s, uint64_t ref);
+/* The object of some slot in use, or NULL when none is. Slow: for the end of what broke. */
+void *weir__io_slots_any(struct weir__io_slots *s);
 /* The object of a live ref, or NULL. Only on the loop that owns its slot. */
 void *weir__io_slot_get(uint64_t ref);
 /* The slot of a ref, or NULL when no such block exists. Any thread. */

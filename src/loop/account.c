@@ -3,6 +3,7 @@
 
 void weir__loop_account_init(struct weir__loop_account *a) {
     memset(a, 0, sizeof *a);
+    a->top = a->frames;
     a->handlers[0].name = "(loop)";
     atomic_store_explicit(&a->n_handlers, 1, memory_order_relaxed);
 }
@@ -20,23 +21,57 @@ struct weir__loop_handler *weir__loop_intern(struct weir__loop_account *a, const
     return &a->handlers[n];
 }
 
-void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_account *a,
-                            struct weir__io *io, bool sampled) {
-    a->timed++;
-    f->sampled = sampled;
-    f->inner_ns = 0;
-    f->start_ns = io->ops->now(io);
+unsigned weir__loop_depth(const struct weir__loop_account *a) {
+    return (unsigned)(a->top - a->frames) + a->deep;
 }
 
-void weir__loop_frame_end(struct weir__loop_frame *f, struct weir__loop_account *a,
-                          struct weir__io *io) {
-    uint64_t took = io->ops->now(io) - f->start_ns;
-    a->timed--;
+unsigned weir__loop_frames(const struct weir__loop_account *a, const char **names, unsigned n_max,
+                           uint64_t *ref) {
+    const struct weir__loop_frame *f = a->top;
+    unsigned n = 0;
+    atomic_signal_fence(memory_order_acquire);
+    *ref = f > a->frames ? f[-1].ref : 0;
+    while (f > a->frames && n < n_max)
+        names[n++] = (--f)->handler->name;
+    return n;
+}
+
+/* Deeper than can be told apart: counted with the frame around it. */
+void weir__loop_frame_deep(struct weir__loop_account *a) {
+    a->deep++;
+    a->slow++;
+}
+
+/* Inside a timed frame every one is timed, so that its time can be taken off. */
+void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_account *a,
+                            struct weir__io *io, bool sampled) {
+    a->slow++;
+    f->sampled = sampled;
+    f->inner_ns = 0;
+    uint64_t now_ns = io->ops->now(io);
+    f->start_ns = now_ns ? now_ns : 1;
+}
+
+static void time_frame(struct weir__loop_frame *f, struct weir__loop_account *a, uint64_t now_ns) {
+    uint64_t took = now_ns - f->start_ns;
     uint64_t self = took > f->inner_ns ? took - f->inner_ns : 0;
+    a->slow--;
     if (f->sampled) {
         weir__loop_add(&f->handler->sampled, 1);
         weir__loop_add(&f->handler->sampled_ns, self);
     }
-    if (a->depth && f[-1].start_ns)
+    if (f > a->frames && f[-1].start_ns)
         f[-1].inner_ns += took;
+    f->start_ns = 0;
+}
+
+void weir__loop_frame_end(struct weir__loop_account *a, struct weir__io *io) {
+    if (a->deep) {
+        a->deep--;
+        a->slow--;
+        return;
+    }
+    struct weir__loop_frame *f = --a->top;
+    if (f->start_ns)
+        time_frame(f, a, io->ops->now(io));
 }

@@ -1,5 +1,7 @@
 /* Attribution: every callback runs inside a frame that names a handler. Each handler counts its
- * calls and bytes; one call in 64 is timed, without the time of the frames inside it.
+ * calls, the bytes it took off its input, and, for one call in 64, the time it took without the
+ * frames inside it. The open frames are a stack, which a signal handler on the loop's thread may
+ * read.
  *
  * Written by the loop only, with plain stores of whole words; read by anybody. */
 #ifndef WEIR_LOOP_ACCOUNT_H
@@ -15,6 +17,7 @@ enum { WEIR__LOOP_HANDLERS_MAX = 256, WEIR__LOOP_FRAMES_MAX = 32, WEIR__LOOP_SAM
 struct weir__loop_handler { /* one interned name */
     const char *name;
     _Atomic uint64_t calls, bytes, sampled, sampled_ns;
+    _Atomic uint64_t offloads, offload_ns; /* its work on workers */
 };
 
 struct weir__loop_frame {
@@ -26,10 +29,11 @@ struct weir__loop_frame {
 };
 
 struct weir__loop_account {
-    struct weir__loop_frame frames[WEIR__LOOP_FRAMES_MAX];
-    unsigned depth;
-    unsigned timed; /* frames that are timed */
+    struct weir__loop_frame *top; /* the next free frame */
+    unsigned slow;                /* deep + timed: leaving a frame needs a look */
+    unsigned deep;                /* frames beyond the last one */
     _Atomic unsigned n_handlers;
+    struct weir__loop_frame frames[WEIR__LOOP_FRAMES_MAX];
     struct weir__loop_handler handlers[WEIR__LOOP_HANDLERS_MAX]; /* 0 is "(loop)" */
 };
 
@@ -37,40 +41,57 @@ void weir__loop_account_init(struct weir__loop_account *a);
 /* The entry of a name, made when new; names are compared as text and must outlive the loop. When
  * the table is full: entry 0. Loop. */
 struct weir__loop_handler *weir__loop_intern(struct weir__loop_account *a, const char *name);
-void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_account *a,
-                            struct weir__io *io, bool sampled);
-void weir__loop_frame_end(struct weir__loop_frame *f, struct weir__loop_account *a,
-                          struct weir__io *io);
+/* Frames now open. */
+unsigned weir__loop_depth(const struct weir__loop_account *a);
+/* The names of at most n_max open frames, innermost first, and the channel of the innermost (0:
+ * none): how many. Loop, and signal handlers on its thread. */
+unsigned weir__loop_frames(const struct weir__loop_account *a, const char **names, unsigned n_max,
+                           uint64_t *ref);
+WEIR_COLD void weir__loop_frame_deep(struct weir__loop_account *a);
+WEIR_COLD void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_account *a,
+                                      struct weir__io *io, bool sampled);
+WEIR_COLD void weir__loop_frame_end(struct weir__loop_account *a, struct weir__io *io);
 
 static inline void weir__loop_add(_Atomic uint64_t *counter, uint64_t n) {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
                           memory_order_relaxed);
 }
 
+#ifdef WEIR_UNACCOUNTED /* only to measure what frames cost: handlers have no figures */
 static inline void weir__loop_frame_enter(struct weir__loop_account *a, struct weir__io *io,
                                           struct weir__loop_handler *h, uint64_t ref) {
-    if (unlikely(a->depth >= WEIR__LOOP_FRAMES_MAX)) {
-        a->depth++; /* deeper than can be told apart: counted with the frame around it */
+    (void)a, (void)io, (void)h, (void)ref;
+}
+
+static inline void weir__loop_frame_leave(struct weir__loop_account *a, struct weir__io *io) {
+    (void)a, (void)io;
+}
+#else
+static inline void weir__loop_frame_enter(struct weir__loop_account *a, struct weir__io *io,
+                                          struct weir__loop_handler *h, uint64_t ref) {
+    struct weir__loop_frame *f = a->top;
+    if (unlikely(f == a->frames + WEIR__LOOP_FRAMES_MAX)) {
+        weir__loop_frame_deep(a);
         return;
     }
-    struct weir__loop_frame *f = &a->frames[a->depth++];
-    uint64_t calls = atomic_load_explicit(&h->calls, memory_order_relaxed) + 1;
-    atomic_store_explicit(&h->calls, calls, memory_order_relaxed);
+    uint64_t calls = atomic_load_explicit(&h->calls, memory_order_relaxed);
+    atomic_store_explicit(&h->calls, calls + 1, memory_order_relaxed);
     f->handler = h;
     f->ref = ref;
-    f->start_ns = 0;
-    bool sampled = (calls & WEIR__LOOP_SAMPLE_MASK) == 1;
-    if (unlikely(sampled | a->timed))
+    atomic_signal_fence(memory_order_release); /* a signal handler sees whole frames only */
+    a->top = f + 1;
+    bool sampled = (calls & WEIR__LOOP_SAMPLE_MASK) == 0;
+    if (unlikely(sampled) || unlikely(a->slow))
         weir__loop_frame_begin(f, a, io, sampled);
 }
 
 static inline void weir__loop_frame_leave(struct weir__loop_account *a, struct weir__io *io) {
-    check(a->depth > 0);
-    if (unlikely(--a->depth >= WEIR__LOOP_FRAMES_MAX))
-        return;
-    struct weir__loop_frame *f = &a->frames[a->depth];
-    if (unlikely(f->start_ns))
-        weir__loop_frame_end(f, a, io);
+    check(a->top > a->frames);
+    if (unlikely(a->slow))
+        weir__loop_frame_end(a, io);
+    else
+        a->top--;
 }
+#endif
 
 #endif

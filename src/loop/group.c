@@ -108,6 +108,8 @@ int weir_group_loop_stats(struct weir_group *g, unsigned index, struct weir_loop
         .refused_fds = get(&c->refused_fds),
         .listeners = get(&c->listeners),
         .listeners_lost = get(&c->listeners_lost),
+        .handed = get(&c->handed),
+        .handed_lost = get(&c->handed_lost),
         .received = get(&io->receives),
         .received_bytes = get(&io->received_bytes),
         .sent = get(&io->sends),
@@ -118,8 +120,39 @@ int weir_group_loop_stats(struct weir_group *g, unsigned index, struct weir_loop
         .inbox = get(&l->inbox->pushed),
         .wakes = get(&l->inbox->wakes),
         .dropped_dead = get(&c->dropped_dead),
+        .file_copied_bytes = get(&c->file_copied_bytes),
     };
     return 0;
+}
+
+int weir_group_pause_stats(struct weir_group *g, unsigned index,
+                           struct weir_pause_stats out[WEIR_PAUSES]) {
+    if (index >= g->n_loops)
+        return WEIR_EINVAL;
+    struct weir_loop *l = g->loops[index];
+    unsigned known = atomic_load_explicit(&l->pauses_known, memory_order_relaxed);
+    for (unsigned i = 0; i < WEIR_PAUSES; i++)
+        out[i] = (struct weir_pause_stats){
+            .known = known >> i & 1,
+            .count = get(&l->pauses[i].count),
+            .longest_ns = get(&l->pauses[i].longest_ns),
+            .total_ns = get(&l->pauses[i].total_ns),
+        };
+    return 0;
+}
+
+const char *weir_pause_name(enum weir_pause_kind kind) {
+    static const char *const names[WEIR_PAUSES] = {"run_queue", "fault", "throttle", "memory",
+                                                   "turn"};
+    return (unsigned)kind < WEIR_PAUSES ? names[kind] : "?";
+}
+
+unsigned weir_group_long_turns(struct weir_group *g, struct weir_long_turn *out, unsigned n_max) {
+    return g->world->long_turns ? g->world->long_turns(g, out, n_max) : 0;
+}
+
+void weir_loop_file_copied(struct weir_loop *l, uint64_t n) {
+    weir__loop_add(&l->counters.file_copied_bytes, n);
 }
 
 int weir_group_handler_stats(struct weir_group *g, unsigned index, struct weir_handler_stats *out,
@@ -136,6 +169,8 @@ int weir_group_handler_stats(struct weir_group *g, unsigned index, struct weir_h
             .bytes = get(&h->bytes),
             .sampled = get(&h->sampled),
             .sampled_ns = get(&h->sampled_ns),
+            .offloads = get(&h->offloads),
+            .offload_ns = get(&h->offload_ns),
         };
     }
     return (int)n;

@@ -10,6 +10,31 @@ enum { WEIR__LOOP_LOOPS_MAX = 1024 };
 
 typedef int weir__loop_call_fn(struct weir_loop *l, void *user);
 
+struct weir__loop_process { /* the process and its CPUs, seen from outside; 0: unknown */
+    uint64_t id, resident_bytes;
+    unsigned cpus;    /* usable */
+    uint64_t idle_ns; /* of the CPUs it may run on, together; cumulative */
+};
+
+struct weir_profile;
+struct weir_profile_options;
+struct weir_profile_summary;
+
+/* What the admin of a group needs beyond the group. */
+struct weir__loop_outside {
+    /* A group of one loop, on a thread of this name: not one of g's. As weir_group_new. */
+    int (*group)(const char *thread, struct weir_group **out);
+    void (*process)(struct weir_group *g, struct weir__loop_process *out);
+    /* The accept queue of a listener's handle: 0 or an error. On the listener's loop. */
+    int (*queue)(intptr_t handle, uint32_t *depth, uint32_t *depth_max);
+    /* As in weir/profile.h. */
+    int (*profile_start)(struct weir_group *g, const struct weir_profile_options *o,
+                         void (*done)(struct weir_profile *p, int code, void *user), void *user);
+    const char *(*profile_folded)(const struct weir_profile *p, size_t *n);
+    const struct weir_profile_summary *(*profile_summary)(const struct weir_profile *p);
+    void (*profile_free)(struct weir_profile *p);
+};
+
 struct weir__loop_world {
     int (*start)(struct weir_group *g);
     int (*run)(struct weir_group *g);  /* frees g */
@@ -19,6 +44,9 @@ struct weir__loop_world {
     int (*call)(struct weir_group *g, struct weir_loop *l, weir__loop_call_fn *fn, void *user);
     /* One line for people. Any thread. NULL: nobody listens. */
     void (*log)(struct weir_group *g, const char *line);
+    /* As weir_group_long_turns. NULL: nobody takes pictures. */
+    unsigned (*long_turns)(struct weir_group *g, struct weir_long_turn *out, unsigned n_max);
+    const struct weir__loop_outside *outside; /* NULL: there is nothing outside */
 };
 
 /* What lives as long as the group: servers. Freed after every loop has ended, before the loops are

@@ -15,7 +15,9 @@ int weir__loop_new(const struct weir__loop_env *env, struct weir_loop **out) {
     l->io = env->io;
     l->mem = env->mem;
     l->inbox = env->inbox;
+    l->cpu = -1;
     l->slots = &l->inbox->slots;
+    l->pauses_known = env->long_turn_ns ? 1u << WEIR_PAUSE_TURN : 0;
     l->now_ns = l->drained_ns = l->io->ops->now(l->io);
     weir__loop_inbox_open(l->inbox, l);
     weir__base_list_init(&l->members);
@@ -23,6 +25,7 @@ int weir__loop_new(const struct weir__loop_env *env, struct weir_loop **out) {
     weir__base_list_init(&l->locals);
     weir__time_wheel_init(&l->wheel, l->now_ns);
     weir__loop_account_init(&l->account);
+    l->work_member.stop = weir__loop_work_stop;
     *out = l;
     return 0;
 }
@@ -393,6 +396,10 @@ bool weir__loop_abandon(struct weir_loop *l) {
         l->late = false;
         run_stoppers(l);
         stop_members(l, true);
+        if (unlikely(l->works)) {
+            weir__loop_work_await(l);
+            run_inbox(l);
+        }
         while (dispatch(l, WEIR__LOOP_DISPATCH_MAX))
             ;
         run_tasks(l);
@@ -424,7 +431,8 @@ static void sample_cpu(struct weir_loop *l) {
     if (l->env.cpu_now)
         atomic_store_explicit(&l->counters.cpu_ns, l->env.cpu_now(), memory_order_relaxed);
     struct weir__mem_stats m;
-    weir__mem_stats(l->mem, &m);
+    if (!weir__mem_tick(l->mem, &m))
+        return;
     atomic_store_explicit(&l->counters.memory_live, m.live_bytes, memory_order_relaxed);
     atomic_store_explicit(&l->counters.memory_chunks, m.chunk_bytes + m.huge_bytes,
                           memory_order_relaxed);
@@ -467,13 +475,35 @@ static void turn_work(struct weir_loop *l) {
     bury(l);
 }
 
+/* A sample is at most 1 ms of work old, and long turns are longer. */
+static uint64_t cpu_since_sample(const struct weir_loop *l, uint64_t otherwise) {
+    uint64_t before = atomic_load_explicit(&l->counters.cpu_ns, memory_order_relaxed);
+    uint64_t used = l->env.cpu_now ? l->env.cpu_now() - before : otherwise;
+    return used < otherwise ? used : otherwise;
+}
+
+static WEIR_COLD void note_turn(struct weir_loop *l, uint64_t started, uint64_t took) {
+    uint64_t limit = l->env.long_turn_ns;
+    struct weir__loop_counters *c = &l->counters;
+    if (took > atomic_load_explicit(&c->turn_max_ns, memory_order_relaxed))
+        atomic_store_explicit(&c->turn_max_ns, took, memory_order_relaxed);
+    l->notable_ns = limit && limit < took ? limit : l->counters.turn_max_ns;
+    if (!limit || took <= limit)
+        return;
+    atomic_store_explicit(&c->long_at_ns, started, memory_order_relaxed);
+    atomic_store_explicit(&c->long_ns, took, memory_order_relaxed);
+    atomic_store_explicit(&c->long_cpu_ns, cpu_since_sample(l, took), memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    weir__base_pause_add(&l->pauses[WEIR_PAUSE_TURN], 1, took);
+}
+
 static void turn_account(struct weir_loop *l, uint64_t started) {
     l->now_ns = l->io->ops->now(l->io);
     uint64_t took = l->now_ns - started;
     weir__loop_add(&l->counters.busy_ns, took);
     weir__loop_add(&l->counters.turns, 1);
-    if (took > atomic_load_explicit(&l->counters.turn_max_ns, memory_order_relaxed))
-        atomic_store_explicit(&l->counters.turn_max_ns, took, memory_order_relaxed);
+    if (unlikely(took > l->notable_ns))
+        note_turn(l, started, took);
     atomic_store_explicit(&l->counters.at_ns, l->now_ns, memory_order_relaxed);
     sample_cpu(l);
 }
@@ -484,6 +514,7 @@ int weir__loop_turn(struct weir_loop *l) {
     if (slept < 0)
         return slept;
     uint64_t started = l->now_ns;
+    atomic_store_explicit(&l->counters.turn_at_ns, started, memory_order_relaxed);
     turn_work(l);
     turn_account(l, started);
     return l->phase != WEIR__LOOP_ENDED;

@@ -18,10 +18,12 @@
 #ifndef WEIR_LOOP_LOOP_H
 #define WEIR_LOOP_LOOP_H
 #include "base/list.h"
+#include "base/pause.h"
 #include "io/io.h"
 #include "loop/account.h"
 #include "loop/inbox.h"
 #include "loop/local.h"
+#include "loop/work.h"
 #include "time/wheel.h"
 #include "weir/loop.h"
 #include "weir/stats.h"
@@ -65,13 +67,19 @@ struct weir__loop_env { /* the world a loop is born into */
     struct weir__loop_inbox *inbox; /* its slots are the door's too */
     uint64_t (*cpu_now)(void);      /* CPU time of the thread that runs the loop; NULL: unknown */
     struct weir_group *group;       /* NULL: alone */
+    struct weir__loop_workers *workers; /* NULL: none; outlives the loop */
+    struct weir__loop_files *files;     /* NULL: none; outlives the loop */
     unsigned index;
+    uint64_t long_turn_ns; /* a turn longer than this is counted as a pause; 0: none is */
 };
 
-struct weir__loop_counters { /* written by the loop, read anywhere */
+struct weir__loop_counters {     /* written by the loop, read anywhere */
+    _Atomic uint64_t turn_at_ns; /* when the last turn began; it runs while this is past at_ns */
+    /* The last long turn, written before it is counted. */
+    _Atomic uint64_t long_at_ns, long_ns, long_cpu_ns;
     _Atomic uint64_t at_ns, busy_ns, poll_ns, cpu_ns, turns, sleeps, tasks, timers, turn_max_ns;
-    _Atomic uint64_t channels, opened, closed, refused_fds, listeners, listeners_lost, dropped_dead,
-        memory_live, memory_chunks;
+    _Atomic uint64_t channels, opened, closed, refused_fds, listeners, listeners_lost, handed,
+        handed_lost, dropped_dead, memory_live, memory_chunks, file_copied_bytes;
 };
 
 enum weir__loop_phase {
@@ -89,6 +97,7 @@ struct weir_loop {
     uint64_t now_ns, slept; /* slept: waits that slept, so far */
     uint64_t worked;        /* completions, drains, timers and tasks, so far */
     uint64_t drained_ns, sampled_cpu_ns;
+    uint64_t notable_ns; /* a turn longer than this is the longest so far, or a long one */
     unsigned since_drain;
     bool look_only; /* something is ready: the next wait does not sleep */
     bool late;      /* a member joined after the others were told to stop */
@@ -97,12 +106,18 @@ struct weir_loop {
     uint64_t stop_seen, drain_until_ns;
     struct weir__base_fifo dirty, graves, tasks, closers;
     struct weir__base_list members, stoppers, locals;
+    struct weir__loop_member work_member; /* while works > 0 */
+    uint32_t works;                       /* submitted, and not done */
     struct weir__time_wheel wheel;
     struct weir__loop_account account;
     struct weir__loop_counters counters;
+    /* Long turns are counted by the loop, the rest by whoever measures it. */
+    struct weir__base_pause pauses[WEIR_PAUSES];
+    _Atomic unsigned pauses_known; /* a bit per kind that is measured here */
     /* Constant. */
     struct weir__loop_env env;
     struct weir__loop_inbox *inbox;
+    int cpu; /* its thread stays there; -1: anywhere */
     /* Any thread. */
     _Atomic uint64_t stop_ms; /* 0: run; n: stop, drain at most n - 1 ms; only ever gets shorter */
 };

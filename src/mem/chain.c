@@ -56,7 +56,7 @@ int weir_chain_add(struct weir_mem *m, struct weir_chain *c, struct weir_slice *
     struct weir_part *last = c->last, *p;
     weir__mem_chain_enter(c);
     if (unlikely(s->n == 0 || (last && last->slice.n == 0) ||
-                 !(p = weir__mem_try(m, weir__mem_class(sizeof(*p)), WEIR__MEM_PART))))
+                 !(p = weir__mem_try(m, weir__mem_class(sizeof(*p))))))
         return add(m, c, s);
     weir__mem_part_init(p, m);
     p->slice.p = s->p; /* field by field, as they were written a moment ago */
@@ -154,8 +154,8 @@ int weir_chain_move(struct weir_mem *m, struct weir_chain *dst, struct weir_chai
         return 0;
     }
     struct weir_part *p = src->first, *cut;
-    if (unlikely(dst->last || !n || n >= p->slice.n || !p->slice.buf || p->slice.buf->shared ||
-                 !(cut = weir__mem_try(m, weir__mem_class(sizeof(*cut)), WEIR__MEM_PART))))
+    if (unlikely(dst->last || !n || n >= p->slice.n || !p->slice.buf || p->slice.buf->flags ||
+                 !(cut = weir__mem_try(m, weir__mem_class(sizeof(*cut))))))
         return move_parts(m, dst, src, n);
     weir__mem_part_init(cut, m);
     weir__mem_buf_ref(p->slice.buf);
@@ -201,15 +201,15 @@ WEIR_INLINE struct weir_part *begin(struct weir_mem *m, struct weir_chain *c, si
     enum { BYTES = WRITE_MIN + sizeof(struct weir_buf) };
     if (unlikely(c->last || n > WRITE_MIN))
         return NULL;
-    struct weir_buf *b = weir__mem_try(m, weir__mem_class(BYTES), WEIR__MEM_BUF);
+    struct weir_buf *b = weir__mem_try(m, weir__mem_class(BYTES));
     if (unlikely(!b))
         return NULL;
-    struct weir_part *p = weir__mem_try(m, weir__mem_class(sizeof(*p)), WEIR__MEM_PART);
+    struct weir_part *p = weir__mem_try(m, weir__mem_class(sizeof(*p)));
     if (unlikely(!p)) {
         weir__mem_put(m, b, weir__mem_class(BYTES), WEIR__MEM_BUF);
         return NULL;
     }
-    weir__mem_buf_init(b, m, weir__mem_class(BYTES), BYTES);
+    weir__mem_buf_init(b, m, weir__mem_class(BYTES), WRITE_MIN);
     weir__mem_part_init(p, m);
     p->slice = (struct weir_slice){.p = b->data, .n = n, .buf = b};
     p->next = NULL;
@@ -390,6 +390,8 @@ int weir_chain_take(struct weir_mem *m, struct weir_chain *c, size_t n, struct w
         return take_seam(m, c, n, out);
     if (n == p->slice.n) {
         *out = p->slice;
+        if (unlikely(out->buf && out->buf->flags & WEIR__MEM_WATCHED))
+            weir__mem_debug_touch(out->buf, __builtin_return_address(0));
         weir__mem_part_free(weir__mem_chain_unlink(c));
         return 0;
     }
@@ -484,7 +486,7 @@ int weir__mem_chain_compact(struct weir_mem *m, struct weir_chain *c) {
         size_t n = p->slice.n;
         for (end = p->next; end && b && end->slice.buf == b; end = end->next)
             n += end->slice.n;
-        if (!b || n == 0 || n >= b->capacity / 4 || weir__mem_class(n + sizeof(*b)) == b->cls)
+        if (!b || n == 0 || n >= b->capacity / 4 || weir__mem_class(n + sizeof(*b)) == b->bin->cls)
             continue;
         if (!compact_run(m, p, end, n))
             return WEIR_ENOMEM;

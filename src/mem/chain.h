@@ -21,7 +21,7 @@ static inline size_t weir__mem_slice_waste(struct weir_slice s) {
 /* True when s is the only reference on its buffer and never was shared: the rest of the buffer is
  * free to write. */
 WEIR_INLINE bool weir__mem_buf_exclusive(struct weir_slice s) {
-    return s.buf && !s.buf->shared && s.buf->refs == 1;
+    return s.buf && !(s.buf->flags & WEIR__MEM_SHARED) && s.buf->refs == 1;
 }
 
 /* Bytes behind the end of an exclusive slice in its buffer; 0 otherwise. */

@@ -1,5 +1,5 @@
-/* The pool behind a weir_mem: size classes with one LIFO list of free blocks each, carved out of
- * chunks from the system.
+/* The pool behind a weir_mem: a bounded cache of free blocks per size class (cache.h) in front of
+ * an arena of chunks (arena.h).
  *
  * Everything in `struct weir_mem` is its owner's, except the return stack: whoever releases a
  * shared thing elsewhere pushes its block there, and the owner takes the whole stack back when a
@@ -8,185 +8,173 @@
  *      open --- weir__mem_pool_free, nothing alive ---------------> storage returned
  *       |                                                                ^
  *       +--- weir__mem_pool_free, things alive ---> orphan --- last release (any thread)
- */
+ *
+ * The inline paths know a list and its room per class and nothing else. What must see every
+ * operation (a planned failure, a watched pool, a pool without a cache) makes them run into an
+ * empty head and no room, and so costs them no branch. */
 #ifndef WEIR_MEM_POOL_H
 #define WEIR_MEM_POOL_H
 #include "base/assert.h"
 #include "base/compiler.h"
+#include "mem/budget.h"
+#include "mem/cache.h"
+#include "mem/class.h"
+#include "mem/debug.h"
+#include "mem/poison.h"
+#include "mem/stats.h"
 #include "weir/mem.h"
 #include <stdalign.h>
 #include <stdatomic.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define WEIR__MEM_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WEIR__MEM_ASAN 1
-#endif
-#endif
-
-/* Guarded builds leave the inline paths: every block is filled, verified, traced or poisoned out of
- * line. */
+/* Builds in which blocks are watched unless a pool is told otherwise. */
 #if defined(WEIR_CHECKED) || defined(WEIR__MEM_ASAN)
 #define WEIR__MEM_GUARDED 1
 #endif
 
 enum weir__mem_kind { WEIR__MEM_BUF, WEIR__MEM_OBJECT, WEIR__MEM_PART, WEIR__MEM_KINDS };
 
-enum {
-    WEIR__MEM_CLASSES = 44,    /* 16 B .. 64 KiB, four per doubling above 64 B */
-    WEIR__MEM_HUGE = 44,       /* the class of what is larger: straight from the heap */
-    WEIR__MEM_SMALL_MAX = 896, /* classes above it carry a buffer header on top, so that 1, 2 .. 64
-                                  KiB of payload fit exactly */
-    WEIR__MEM_BIG_MAX = 65536, /* largest payload of a class */
-    WEIR__MEM_CHUNK_BYTES = 1 << 20,
+enum weir__mem_flag {
+    WEIR__MEM_SHARED = 1,  /* set once, by the owner, before the buffer goes elsewhere */
+    WEIR__MEM_WATCHED = 2, /* has a record: its references are taken and dropped out of line */
 };
 
 /* A counted buffer; the payload follows. */
 struct weir_buf {
-    uint32_t refs; /* plain until shared, atomic afterwards */
-    bool shared;   /* set once, by the owner, before the buffer goes elsewhere */
-    uint8_t cls;
-    size_t capacity; /* payload bytes */
-    struct weir_mem *mem;
+    union {
+        struct {
+            uint32_t refs;  /* plain until shared, atomic afterwards */
+            uint32_t flags; /* of enum weir__mem_flag; 0 is what the inline paths serve */
+        };
+        uint64_t word; /* both at once */
+    };
+    struct weir__mem_bin *bin; /* where the block goes: the pool and the class */
+    size_t capacity;           /* payload bytes */
     alignas(16) uint8_t data[];
 };
-_Static_assert(sizeof(struct weir_buf) == 32, "classes are sized for a header of 32 bytes");
+_Static_assert(sizeof(struct weir_buf) == WEIR__MEM_HEAD_BYTES, "classes are sized for the header");
 
-/* The start of a block while nobody uses it: on a free list (next only) or on a return stack. */
-struct weir__mem_block {
-    struct weir__mem_block *next;
-    uint8_t cls, kind;
-};
-_Static_assert(sizeof(struct weir__mem_block) <= 16, "the smallest class holds a free block");
-
-struct weir__mem_chunk;
-struct weir__mem_trace;
+/* A word with one reference and no flags. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define WEIR__MEM_ONE ((uint64_t)1)
+#else
+#define WEIR__MEM_ONE ((uint64_t)1 << 32)
+#endif
 
 struct weir_mem {
     /* Owner part. */
-    uint64_t live, limit; /* bytes handed out; above limit (budget, or 0 while a failure is planned)
-                             the slow path decides */
-    uint64_t n[WEIR__MEM_KINDS]; /* things handed out */
-    struct weir__mem_block *free[WEIR__MEM_CLASSES];
-    uint64_t budget;  /* most live bytes */
-    uint64_t fail_in; /* the allocation that fails next, counted down to 1; 0: none */
+    struct weir__mem_cache cache;
+    struct weir__mem_arena arena;
+    uint64_t limit;  /* what may be out of the arena: the smaller of budget and lease */
+    uint64_t budget; /* most of it */
+    uint64_t lease;  /* of the shared budget; UINT64_MAX: there is none */
+    struct weir__mem_budget *shared;
+    uint64_t refused_seen; /* by the shared budget, when it was last looked at */
+    uint64_t fail_in;      /* the allocation that fails next, counted down to 1; 0: none */
     bool fail_persist;
-    uint8_t *bump, *bump_end; /* the uncarved rest of the newest chunk */
-    struct weir__mem_chunk *chunks;
-    uint64_t chunk_bytes, huge_bytes, peak, failures, foreign;
-    struct weir__mem_trace *traces; /* checked builds: every live block, newest first */
+    uint32_t slow_ops, ticks;
+    uint64_t published_out; /* bytes out of the arena when statistics were published last */
+    uint64_t misses, failures, over_budget, foreign;
+    struct weir__mem_debug debug;
     /* Any thread. */
     alignas(64) struct weir__mem_block *_Atomic back; /* the return stack */
     _Atomic uint64_t orphans;                         /* after free: things still alive */
+    struct weir__mem_board board;
     /* Constant. */
-    const void *thread; /* whose weir_mem_open it was: the address of that thread's
-                           weir__mem_current; NULL for loops */
+    alignas(64) const void *thread; /* whose weir_mem_open it was: the address of that thread's
+                                       weir__mem_current; NULL for loops */
+    enum weir_mem_mode mode;
     char name[24];
-};
-
-struct weir__mem_stats {
-    uint64_t live_bytes, peak_bytes,
-        budget_bytes; /* peak: as seen when a list ran dry or statistics were taken */
-    uint64_t buffers, objects, parts;
-    uint64_t chunk_bytes, huge_bytes; /* from the system */
-    uint64_t failures;                /* allocations answered with NULL */
-    uint64_t foreign;                 /* blocks that came back over the return stack */
 };
 
 /* The pool of whoever runs now on this thread; NULL: a thread that owns none. */
 extern WEIR_TLS struct weir_mem *weir__mem_current;
-extern const uint32_t weir__mem_class_bytes[WEIR__MEM_CLASSES];
 
 /* A pool for a loop; nobody's until weir__mem_enter(). NULL: no memory. */
 struct weir_mem *weir__mem_pool_new(const char *name);
 /* Ends a pool; its owner calls, or whoever is left alone with it. Returns how many things are still
- * alive: shared ones keep the storage until the last release, unshared ones are leaks. 0:
- * everything went back to the system. */
+ * alive: shared ones keep the storage until the last release, unshared ones are leaks, and on_leak
+ * has heard of those that are watched. 0: everything went back to the system. */
 uint64_t weir__mem_pool_free(struct weir_mem *m);
 /* From now on m is the pool that this thread runs. Returns the one before, for the way back. */
 struct weir_mem *weir__mem_enter(struct weir_mem *m);
 /* Takes home what others released. Returns how many. Owner. */
 unsigned weir__mem_collect(struct weir_mem *m);
-/* Most live bytes; over it allocations answer NULL and are counted. Default: unlimited. Owner. */
+/* Gives back what the cache did not need since the last trim, and what the arena can do without;
+ * all: everything that is not in use. Owner. */
+void weir__mem_trim(struct weir_mem *m, bool all);
+/* Housekeeping, about once per millisecond of work: takes home what others released, trims now and
+ * then, empties the cache when the shared budget refused somebody. True: it was time for
+ * statistics, which are published and in *out: when the arena was needed, and every 16th time.
+ * Owner. */
+bool weir__mem_tick(struct weir_mem *m, struct weir__mem_stats *out);
+/* Most bytes in use or cached; over it allocations answer NULL and are counted. Default: unlimited.
+ * Owner. */
 void weir__mem_budget_set(struct weir_mem *m, uint64_t max_bytes);
 /* The nth allocation from now fails (1 = the next), with persist every one from it on. 0: off.
  * Owner. */
 void weir__mem_fail(struct weir_mem *m, uint64_t nth, bool persist);
-void weir__mem_stats(struct weir_mem *m, struct weir__mem_stats *out);
-/* Visits what is alive, newest first, with the address that allocated it; checked builds only
- * (elsewhere nothing is visited). Returns how many things are alive in any build. Owner. */
+/* Watches m as the options say from now on (NULL: not at all). Owner. */
+void weir__mem_debug_set(struct weir_mem *m, const struct weir_mem_debug *options);
+/* Visits what is alive and watched, newest first, with the address that allocated it. Returns how
+ * many things are alive, watched or not. Owner. */
 uint64_t weir__mem_dump(const struct weir_mem *m,
                         void (*fn)(enum weir__mem_kind kind, size_t bytes, const void *site,
                                    void *user),
                         void *user);
-/* Asserts that counters, lists and traces agree. Owner. */
+/* Asserts that counters, lists and records agree. Owner. */
 void weir__mem_invariants(const struct weir_mem *m);
+/* Things in use. */
+uint64_t weir__mem_alive(const struct weir_mem *m);
 
 /* Out of line: everything that is not "pop a block" and "push a block". */
 void *weir__mem_get_slow(struct weir_mem *m, size_t bytes, enum weir__mem_kind kind,
                          const void *site);
+struct weir_buf *weir__mem_buf_slow(struct weir_mem *m, size_t n, const void *site);
 void weir__mem_put_slow(struct weir_mem *m, void *p, unsigned cls, enum weir__mem_kind kind);
 void weir__mem_put_foreign(struct weir_mem *m, void *p, unsigned cls, enum weir__mem_kind kind);
-void weir__mem_buf_release_shared(struct weir_buf *b);
+void weir__mem_buf_ref_slow(struct weir_buf *b, const void *site);
+void weir__mem_buf_release_slow(struct weir_buf *b, const void *site);
+/* A block that may be watched, without failures and counting. */
+void *weir__mem_find(struct weir_mem *m, unsigned cls, size_t bytes);
 /* True where unshared things of m may be touched: its runner, or the thread that opened it. */
 bool weir__mem_may_touch(const struct weir_mem *m);
 
-/* The class of a block of `bytes` bytes, header included. */
-WEIR_INLINE unsigned weir__mem_class(size_t bytes) {
-    if (bytes > WEIR__MEM_SMALL_MAX) {
-        if (bytes > WEIR__MEM_BIG_MAX + sizeof(struct weir_buf))
-            return WEIR__MEM_HUGE;
-        bytes -= sizeof(struct weir_buf);
-        if (bytes <= WEIR__MEM_SMALL_MAX)
-            bytes = WEIR__MEM_SMALL_MAX + 1;
-    }
-    size_t x = bytes ? bytes - 1 : 0;
-    if (x < 64)
-        return (unsigned)(x >> 4);
-    unsigned lg = 63U - (unsigned)__builtin_clzll(x);
-    return (lg - 6) * 4 + (unsigned)(x >> (lg - 2));
+WEIR_INLINE void *weir__mem_pop(struct weir__mem_bin *bin) {
+    struct weir__mem_block *b = bin->head;
+    if (unlikely(!b))
+        return NULL;
+    bin->head = b->next;
+    bin->limit++;
+    return b;
 }
 
 /* A block of class cls if one is at hand, else NULL: weir__mem_get may still find one. Owner. */
-WEIR_INLINE void *weir__mem_try(struct weir_mem *m, unsigned cls, enum weir__mem_kind kind) {
-#ifndef WEIR__MEM_GUARDED
-    if (likely(cls < WEIR__MEM_CLASSES)) {
-        struct weir__mem_block *b = m->free[cls];
-        uint64_t live = m->live + weir__mem_class_bytes[cls];
-        if (likely(b && live <= m->limit)) {
-            m->free[cls] = b->next;
-            m->live = live;
-            m->n[kind]++;
-            return b;
-        }
-    }
-#endif
-    (void)m, (void)cls, (void)kind;
-    return NULL;
+WEIR_INLINE void *weir__mem_try(struct weir_mem *m, unsigned cls) {
+    return weir__mem_pop(&m->cache.bins[cls]);
 }
 
 /* A block of class cls that holds `bytes`, or NULL. Owner. */
 WEIR_INLINE void *weir__mem_get(struct weir_mem *m, unsigned cls, size_t bytes,
                                 enum weir__mem_kind kind) {
-    void *p = weir__mem_try(m, cls, kind);
+    void *p = weir__mem_try(m, cls);
     return likely(p) ? p : weir__mem_get_slow(m, bytes, kind, __builtin_return_address(0));
 }
 
 /* Gives a block back. Owner. */
-WEIR_INLINE void weir__mem_put(struct weir_mem *m, void *p, unsigned cls,
-                               enum weir__mem_kind kind) {
-#ifndef WEIR__MEM_GUARDED
-    if (likely(cls < WEIR__MEM_CLASSES)) {
-        struct weir__mem_block *b = p;
-        b->next = m->free[cls];
-        m->free[cls] = b;
-        m->live -= weir__mem_class_bytes[cls];
-        m->n[kind]--;
+WEIR_INLINE void weir__mem_put_bin(struct weir__mem_bin *bin, void *p, enum weir__mem_kind kind) {
+    if (unlikely(bin->pushed == bin->limit)) {
+        weir__mem_put_slow(bin->mem, p, bin->cls, kind);
         return;
     }
-#endif
-    weir__mem_put_slow(m, p, cls, kind);
+    struct weir__mem_block *b = p;
+    b->next = bin->head;
+    bin->head = b;
+    bin->pushed++;
+}
+
+WEIR_INLINE void weir__mem_put(struct weir_mem *m, void *p, unsigned cls,
+                               enum weir__mem_kind kind) {
+    weir__mem_put_bin(&m->cache.bins[cls], p, kind);
 }
 
 /* Gives a block back. Any thread. */
@@ -200,42 +188,43 @@ WEIR_INLINE void weir__mem_return(struct weir_mem *m, void *p, unsigned cls,
 
 /* What a block becomes as a buffer with one reference. */
 WEIR_INLINE void weir__mem_buf_init(struct weir_buf *b, struct weir_mem *m, unsigned cls,
-                                    size_t bytes) {
-    b->refs = 1;
-    b->shared = false;
-    b->cls = (uint8_t)cls;
-    b->capacity = bytes - sizeof(struct weir_buf);
-    b->mem = m;
+                                    size_t capacity) {
+    b->word = WEIR__MEM_ONE;
+    b->bin = &m->cache.bins[cls];
+    b->capacity = capacity;
 }
 
 /* A buffer with room for n bytes and one reference, or NULL. Owner. */
 WEIR_INLINE struct weir_buf *weir__mem_buf_new(struct weir_mem *m, size_t n) {
     size_t bytes = n + sizeof(struct weir_buf);
-    unsigned cls = weir__mem_class(bytes);
-    struct weir_buf *b = bytes < n ? NULL : weir__mem_get(m, cls, bytes, WEIR__MEM_BUF);
+    unsigned cls = unlikely(bytes < n) ? WEIR__MEM_HUGE : weir__mem_class(bytes);
+    struct weir_buf *b = weir__mem_try(m, cls);
     if (unlikely(!b))
-        return NULL;
-    weir__mem_buf_init(b, m, cls, cls < WEIR__MEM_CLASSES ? weir__mem_class_bytes[cls] : bytes);
+        return weir__mem_buf_slow(m, n, __builtin_return_address(0));
+    weir__mem_buf_init(b, m, cls, m->cache.bins[cls].capacity);
     return b;
 }
 
 WEIR_INLINE void weir__mem_buf_ref(struct weir_buf *b) {
-    if (likely(!b->shared)) {
-        check(b->refs > 0 && weir__mem_may_touch(b->mem));
-        b->refs++;
-    } else {
-        __atomic_fetch_add(&b->refs, 1, __ATOMIC_RELAXED);
+    if (unlikely(b->flags)) {
+        weir__mem_buf_ref_slow(b, __builtin_return_address(0));
+        return;
     }
+    check(b->refs > 0 && weir__mem_may_touch(b->bin->mem));
+    b->refs++;
 }
 
 WEIR_INLINE void weir__mem_buf_release(struct weir_buf *b) {
-    if (unlikely(b->shared)) {
-        weir__mem_buf_release_shared(b);
-        return;
+    /* Read atomically: others may count a shared one, which never equals this. */
+    if (__atomic_load_n(&b->word, __ATOMIC_RELAXED) == WEIR__MEM_ONE) {
+        check(weir__mem_may_touch(b->bin->mem));
+        weir__mem_put_bin(b->bin, b, WEIR__MEM_BUF);
+    } else if (likely(!b->flags)) {
+        check(b->refs > 0 && weir__mem_may_touch(b->bin->mem));
+        b->refs--;
+    } else {
+        weir__mem_buf_release_slow(b, __builtin_return_address(0));
     }
-    check(b->refs > 0 && weir__mem_may_touch(b->mem));
-    if (--b->refs == 0)
-        weir__mem_put(b->mem, b, b->cls, WEIR__MEM_BUF);
 }
 
 #endif

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 int weir__os_error(int rc) {
-    if (rc >= 0)
+    if (rc >= 0 || rc <= WEIR_ESOCKOPT(0))
         return rc;
     switch (-rc) {
     case EMFILE:
@@ -17,8 +17,10 @@ int weir__os_error(int rc) {
     case EADDRINUSE: return WEIR_EINUSE;
     case ENOMEM:
     case ENOBUFS: return WEIR_ENOMEM;
+    case EMSGSIZE: return WEIR_ETOOBIG;
     case ECANCELED: return WEIR_ECANCELLED;
     case EAGAIN: return WEIR_EAGAIN;
+    case ENOPROTOOPT: return WEIR_ENOTSUP;
     case EIO: return WEIR_EIO;
     default: return WEIR_ESYS(-rc);
     }

@@ -33,6 +33,7 @@ enum weir__os_kind {
     WEIR__OS_THREAD,
     WEIR__OS_AFFINITY,
     WEIR__OS_SIGNAL,
+    WEIR__OS_TIMER,
     WEIR__OS_ENTROPY,
     WEIR__OS_LIMIT,
     WEIR__OS_MAP,
@@ -43,7 +44,8 @@ enum weir__os_kind {
 struct weir__os_fault {
     enum weir__os_kind kind;
     uint32_t nth;       /* the n-th such call from now on, first = 1 */
-    int error;          /* this errno; 0: not a failure, but a transfer cut to short_max bytes */
+    int error;          /* this errno; 0: not a failure, but a transfer cut to short_max bytes.
+                           EINTR is tried again like the kernel's: never with persist */
     bool persist;       /* and every one after it */
     size_t short_max;   /* at least 1 */
     uint64_t seen, hit; /* counted by the hook: calls of this kind, and how many it spoilt */

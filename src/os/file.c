@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 int weir__os_file_open(int dir, const char *path, int flags) {
-    int rc = weir__os_fault(WEIR__OS_OPEN, NULL);
-    if (rc < 0)
-        return rc;
-    do
-        rc = openat(dir, path, flags | O_CLOEXEC, 0644);
-    while (rc < 0 && errno == EINTR);
-    return rc < 0 ? -errno : rc;
+    int rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_OPEN, NULL);
+        if (rc == 0 && (rc = openat(dir, path, flags | O_CLOEXEC, 0644)) < 0)
+            rc = -errno;
+    } while (rc == -EINTR);
+    return rc;
 }
 
 int weir__os_file_stat(int fd, struct weir__os_stat *out) {
@@ -35,14 +35,17 @@ int weir__os_file_stat(int fd, struct weir__os_stat *out) {
 }
 
 static ssize_t read_at(int fd, void *buf, size_t n, uint64_t off, int flags) {
-    ssize_t rc = weir__os_fault(WEIR__OS_READ, &n);
-    if (rc < 0)
-        return rc;
-    struct iovec part = {.iov_base = buf, .iov_len = n};
-    do
+    ssize_t rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_READ, &n);
+        struct iovec part = {.iov_base = buf, .iov_len = n};
+        if (rc < 0)
+            continue;
         rc = flags ? preadv2(fd, &part, 1, (off_t)off, flags) : pread(fd, buf, n, (off_t)off);
-    while (rc < 0 && errno == EINTR);
-    return rc < 0 ? -errno : rc;
+        if (rc < 0)
+            rc = -errno;
+    } while (rc == -EINTR);
+    return rc;
 }
 
 ssize_t weir__os_file_read(int fd, void *buf, size_t n, uint64_t off) {
@@ -54,13 +57,13 @@ ssize_t weir__os_file_read_nowait(int fd, void *buf, size_t n, uint64_t off) {
 }
 
 ssize_t weir__os_file_write(int fd, const void *buf, size_t n) {
-    ssize_t rc = weir__os_fault(WEIR__OS_WRITE, &n);
-    if (rc < 0)
-        return rc;
-    do
-        rc = write(fd, buf, n);
-    while (rc < 0 && errno == EINTR);
-    return rc < 0 ? -errno : rc;
+    ssize_t rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_WRITE, &n);
+        if (rc == 0 && (rc = write(fd, buf, n)) < 0)
+            rc = -errno;
+    } while (rc == -EINTR);
+    return rc;
 }
 
 int weir__os_file_unlink(const char *path) {
@@ -81,6 +84,14 @@ int weir__os_file_text(const char *path, char *buf, size_t cap) {
         return (int)rc;
     if (n == cap)
         return -EFBIG;
+    buf[n] = 0;
+    return (int)n;
+}
+
+int weir__os_file_link(const char *path, char *buf, size_t cap) {
+    ssize_t n = readlink(path, buf, cap - 1);
+    if (n < 0)
+        return -errno;
     buf[n] = 0;
     return (int)n;
 }

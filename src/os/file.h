@@ -25,5 +25,7 @@ ssize_t weir__os_file_write(int fd, const void *buf, size_t n);
 int weir__os_file_unlink(const char *path);
 /* A whole small file and a terminating zero: its length; -EFBIG when it needs cap bytes or more. */
 int weir__os_file_text(const char *path, char *buf, size_t cap);
+/* Where a symbolic link leads, and a terminating zero: its length. */
+int weir__os_file_link(const char *path, char *buf, size_t cap);
 
 #endif

@@ -2,7 +2,10 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/sock.h"
+#include "os/sockopt.h"
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 
@@ -28,9 +31,7 @@ static int options(int fd, const struct weir__os_listener *l, bool share) {
     int rc = ip ? weir__os_set_reuseaddr(fd, true) : 0;
     if (rc >= 0 && share && ip)
         rc = weir__os_set_reuseport(fd, true);
-    if (rc >= 0 && ip && !l->datagram)
-        rc = weir__os_set_nodelay(fd, true);
-    return rc;
+    return rc < 0 ? rc : weir__os_sock_apply(fd, l->options, !l->datagram);
 }
 
 static int bound(const struct weir__os_listener *l, bool share) {
@@ -71,6 +72,8 @@ int weir__os_listener_open(const struct weir__os_listener *l) {
     if (fd < 0 || l->datagram)
         return fd;
     int rc = weir__os_listen(fd, l->backlog);
+    if (rc >= 0 && l->steer)
+        rc = weir__os_sock_steer(fd, l->steer, l->n_steer);
     if (rc >= 0)
         return fd;
     weir__os_close(fd);
@@ -89,6 +92,19 @@ int weir__os_listener_adopt(int fd, bool datagram) {
 int weir__os_listener_queued(int fd) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     return poll(&p, 1, 0) > 0 && p.revents & POLLIN ? 1 : 0;
+}
+
+/* The kernel keeps both in fields that mean something else on a connection. */
+int weir__os_listener_queue(int fd, uint32_t *depth, uint32_t *depth_max) {
+    struct tcp_info info;
+    socklen_t n = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) < 0)
+        return -errno;
+    if (info.tcpi_state != TCP_LISTEN)
+        return -EOPNOTSUPP;
+    *depth = info.tcpi_unacked;
+    *depth_max = info.tcpi_sacked;
+    return 0;
 }
 
 /* The list is that of accept(2), "Error handling". */

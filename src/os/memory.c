@@ -1,7 +1,10 @@
 #include "os/memory.h"
+#include "os/clock.h"
 #include "os/fault.h"
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,8 +17,14 @@ static size_t whole_pages(size_t bytes) {
     return (bytes + page - 1) & ~(page - 1);
 }
 
+static WEIR_TLS struct weir__base_pause *watched;
+
+void weir__os_map_watch(struct weir__base_pause *p) {
+    watched = p;
+}
+
 /* Aligned blocks are cut out of a larger mapping, whose ends go back at once. */
-void *weir__os_map(size_t bytes, size_t align) {
+static void *map(size_t bytes, size_t align) {
     size_t page = weir__os_page_size();
     size_t slack = align > page ? align - page : 0, n = whole_pages(bytes);
     if (weir__os_fault(WEIR__OS_MAP, NULL) < 0)
@@ -35,6 +44,15 @@ void *weir__os_map(size_t bytes, size_t align) {
     return p + head;
 }
 
+void *weir__os_map(size_t bytes, size_t align) {
+    if (!watched)
+        return map(bytes, align);
+    uint64_t before = weir__os_clock_mono();
+    void *p = map(bytes, align);
+    weir__base_pause_add(watched, 1, weir__os_clock_mono() - before);
+    return p;
+}
+
 void weir__os_unmap(void *p, size_t bytes) {
     munmap(p, whole_pages(bytes));
 }
@@ -52,4 +70,14 @@ int weir__os_map_guard(void *p, size_t bytes) {
     if (rc < 0)
         return rc;
     return mprotect(p, bytes, PROT_NONE) < 0 ? -errno : 0;
+}
+
+int weir__os_place(const void *code, char *out, size_t n) {
+    Dl_info at;
+    if (!code || !dladdr(code, &at) || !at.dli_fname)
+        return snprintf(out, n, "%p", code);
+    unsigned long off = (unsigned long)((const char *)code - (const char *)at.dli_fbase);
+    if (!at.dli_sname)
+        return snprintf(out, n, "%s+0x%lx", at.dli_fname, off);
+    return snprintf(out, n, "%s+0x%lx (%s)", at.dli_fname, off, at.dli_sname);
 }

@@ -14,6 +14,9 @@
 
 enum { SOCK_FLAGS = SOCK_NONBLOCK | SOCK_CLOEXEC };
 
+/* The kernel's TLS: headers of older distributions end before it. */
+enum { ULP_OPTION = 31, TLS_LEVEL = 282, TLS_TX_OPTION = 1, TLS_RX_OPTION = 2 };
+
 static int result(int rc) {
     return rc < 0 ? -errno : rc;
 }
@@ -111,14 +114,14 @@ int weir__os_listen(int fd, int backlog) {
 int weir__os_accept(int fd, struct weir_addr *peer) {
     struct sockaddr_storage s;
     socklen_t len = sizeof s;
-    int rc = weir__os_fault(WEIR__OS_ACCEPT, NULL);
+    int rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_ACCEPT, NULL);
+        if (rc == 0)
+            rc = result(accept4(fd, (struct sockaddr *)&s, &len, SOCK_FLAGS));
+    } while (rc == -EINTR);
     if (rc < 0)
         return rc;
-    do
-        rc = accept4(fd, (struct sockaddr *)&s, &len, SOCK_FLAGS);
-    while (rc < 0 && errno == EINTR);
-    if (rc < 0)
-        return -errno;
     if (peer)
         weir__os_addr_from_sys(&s, len, peer);
     return rc;
@@ -199,7 +202,7 @@ ssize_t weir__os_sendv(int fd, const struct iovec *parts, unsigned n, bool more)
     if (unlikely(weir__os_plan != NULL)) {
         size_t all = count_bytes(parts, n), bytes = all;
         int rc = weir__os_fault(WEIR__OS_SEND, &bytes);
-        if (rc < 0)
+        if (rc < 0 && rc != -EINTR) /* interrupted: tried again, here */
             return rc;
         if (bytes < all) {
             m.msg_iovlen = cut_parts(parts, n, bytes, cut);
@@ -210,32 +213,61 @@ ssize_t weir__os_sendv(int fd, const struct iovec *parts, unsigned n, bool more)
 }
 
 ssize_t weir__os_sendmsg(int fd, const struct msghdr *m, int flags) {
-    int rc = weir__os_fault(WEIR__OS_SEND, NULL);
-    return rc < 0 ? rc : send_message(fd, m, flags);
+    ssize_t rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_SEND, NULL);
+        if (rc == 0)
+            rc = send_message(fd, m, flags);
+    } while (rc == -EINTR);
+    return rc;
 }
 
-static ssize_t recv_message(int fd, struct msghdr *m, int flags) {
+static ssize_t recv_message(int fd, struct msghdr *m, int flags, enum weir__os_kind kind) {
     ssize_t rc;
-    do
-        rc = recvmsg(fd, m, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (rc < 0 && errno == EINTR);
-    return rc < 0 ? -errno : rc;
+    do {
+        rc = weir__os_fault(kind, NULL);
+        if (rc == 0 && (rc = recvmsg(fd, m, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0)
+            rc = -errno;
+    } while (rc == -EINTR);
+    return rc;
 }
 
 ssize_t weir__os_recvmsg(int fd, struct msghdr *m, int flags) {
-    int rc = weir__os_fault(WEIR__OS_RECV, NULL);
-    return rc < 0 ? rc : recv_message(fd, m, flags);
+    return recv_message(fd, m, flags, WEIR__OS_RECV);
 }
 
 ssize_t weir__os_sendfile(int fd, int in, uint64_t off, size_t n) {
     off_t at = (off_t)off;
-    ssize_t rc = weir__os_fault(WEIR__OS_SENDFILE, &n);
+    ssize_t rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_SENDFILE, &n);
+        if (rc == 0 && (rc = sendfile(fd, in, &at, n)) < 0)
+            rc = -errno;
+    } while (rc == -EINTR);
+    return rc;
+}
+
+int weir__os_is_unix(int fd) {
+    int domain = 0, rc = weir__os_fault(WEIR__OS_SOCKOPT, NULL);
+    socklen_t len = sizeof domain;
     if (rc < 0)
         return rc;
-    do
-        rc = sendfile(fd, in, &at, n);
-    while (rc < 0 && errno == EINTR);
-    return rc < 0 ? -errno : rc;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ? -errno : domain == AF_UNIX;
+}
+
+int weir__os_set_crypto(int fd, bool tx, const void *info, size_t bytes) {
+    int rc = weir__os_fault(WEIR__OS_SOCKOPT, NULL);
+    if (rc < 0)
+        return rc;
+    rc = result(setsockopt(fd, IPPROTO_TCP, ULP_OPTION, "tls", sizeof "tls" - 1));
+    if (rc == -ENOENT || rc == -ENOPROTOOPT) /* no such module, no such option */
+        return -EOPNOTSUPP;
+    if (rc < 0 && rc != -EEXIST) /* the other direction brought it */
+        return rc;
+    rc = weir__os_fault(WEIR__OS_SOCKOPT, NULL);
+    return rc < 0 ? rc
+                  : result(setsockopt(fd, TLS_LEVEL, tx ? TLS_TX_OPTION : TLS_RX_OPTION, info,
+                                      (socklen_t)bytes));
 }
 
 int weir__os_unsent(int fd, uint32_t *bytes) {
@@ -295,12 +327,9 @@ ssize_t weir__os_recv_fds(int fd, int *fds, unsigned max, unsigned *got, void *d
     struct iovec part = {.iov_base = data, .iov_len = cap};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control};
     unsigned all = 0;
-    ssize_t rc = weir__os_fault(WEIR__OS_FDS, NULL);
     *got = 0;
-    if (rc < 0)
-        return rc;
     m.msg_controllen = sizeof control;
-    rc = recv_message(fd, &m, 0);
+    ssize_t rc = recv_message(fd, &m, 0, WEIR__OS_FDS);
     if (rc < 0)
         return rc;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))

@@ -40,23 +40,23 @@ int weir__os_close(int fd);
 
 /* 0 from recv: end of stream. */
 WEIR_INLINE ssize_t weir__os_recv(int fd, void *buf, size_t n) {
-    ssize_t rc = weir__os_fault(WEIR__OS_RECV, &n);
-    if (unlikely(rc < 0))
-        return rc;
-    do
-        rc = weir__os_raw(SYS_recvfrom, fd, (long)buf, (long)n, 0, 0, 0);
-    while (unlikely(rc == -EINTR));
+    ssize_t rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_RECV, &n);
+        if (likely(rc == 0))
+            rc = weir__os_raw(SYS_recvfrom, fd, (long)buf, (long)n, 0, 0, 0);
+    } while (unlikely(rc == -EINTR));
     return rc;
 }
 
 WEIR_INLINE ssize_t weir__os_send(int fd, const void *buf, size_t n, bool more) {
-    ssize_t rc = weir__os_fault(WEIR__OS_SEND, &n);
-    if (unlikely(rc < 0))
-        return rc;
-    do
-        rc = weir__os_raw(SYS_sendto, fd, (long)buf, (long)n, MSG_NOSIGNAL | (more ? MSG_MORE : 0),
-                          0, 0);
-    while (unlikely(rc == -EINTR));
+    ssize_t rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_SEND, &n);
+        if (likely(rc == 0))
+            rc = weir__os_raw(SYS_sendto, fd, (long)buf, (long)n,
+                              MSG_NOSIGNAL | (more ? MSG_MORE : 0), 0, 0);
+    } while (unlikely(rc == -EINTR));
     return rc;
 }
 
@@ -83,6 +83,11 @@ int weir__os_set_rcvbuf(int fd, int bytes);
 int weir__os_set_notsent_lowat(int fd, unsigned bytes);
 int weir__os_get_sndbuf(int fd);
 int weir__os_get_rcvbuf(int fd);
+/* 1: a unix socket, 0: another. */
+int weir__os_is_unix(int fd);
+/* The kernel makes (tx) or opens this stream's TLS records from here on; info: its struct
+ * tls12_crypto_info_... -EOPNOTSUPP: it cannot. */
+int weir__os_set_crypto(int fd, bool tx, const void *info, size_t bytes);
 /* SOCK_STREAM ..., and whether it listens: for descriptors that were inherited. */
 int weir__os_sock_type(int fd, bool *listens);
 

@@ -6,12 +6,13 @@
 #include "os/error.h"
 #include "os/event.h"
 #include "os/sock.h"
+#include "rt/files.h"
 #include "rt/rt.h"
 #include "weir/loop.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { DRAIN_MS = 500 };
+enum { DRAIN_MS = 500, WATCHDOG_MS = 100 };
 
 struct transport {
     const char *name;
@@ -37,7 +38,8 @@ static int options_of(const struct weir_group_options *o, struct weir_group_opti
     if (o->size < offsetof(struct weir_group_options, drain_ms) || o->size > sizeof *out)
         return WEIR_EINVAL;
     memcpy(out, o, o->size);
-    return out->loops <= WEIR__LOOP_LOOPS_MAX ? 0 : WEIR_EINVAL;
+    bool sane = out->loops <= WEIR__LOOP_LOOPS_MAX && out->workers <= WEIR__RT_WORKERS_MAX;
+    return sane ? 0 : WEIR_EINVAL;
 }
 
 /* --- one loop -------------------------------------------------------------------------------- */
@@ -74,16 +76,19 @@ static int door_init(struct weir__rt_loop *r, const struct transport *t, const c
 }
 
 static int loop_init(struct weir__rt_loop *r, unsigned index, const struct transport *t,
-                     uint64_t memory_max, const char **why) {
+                     const char **why) {
     char name[16];
     snprintf(name, sizeof name, "weir-%u", index);
     r->mem = weir__mem_pool_new(name);
     r->inbox = weir__loop_inbox_get();
     if (!r->mem || !r->inbox)
         return WEIR_ENOMEM;
-    if (memory_max)
-        weir__mem_budget_set(r->mem, memory_max);
-    int rc = door_init(r, t, why);
+    int rc = r->rt->pools ? weir_mem_configure(r->mem, r->rt->pools) : 0;
+    if (rc >= 0 && r->rt->memory.max)
+        rc = weir__mem_budget_attach(r->mem, &r->rt->memory);
+    if (rc < 0)
+        return rc;
+    rc = door_init(r, t, why);
     if (rc < 0)
         return rc;
     struct weir__loop_env env = {
@@ -92,7 +97,10 @@ static int loop_init(struct weir__rt_loop *r, unsigned index, const struct trans
         .inbox = r->inbox,
         .cpu_now = weir__os_clock_thread_cpu,
         .group = r->rt->group,
+        .workers = &r->rt->workers->base,
+        .files = &r->rt->files,
         .index = index,
+        .long_turn_ns = r->rt->watchdog.limit_ns,
     };
     rc = weir__loop_new(&env, &r->loop);
     if (rc < 0)
@@ -110,12 +118,10 @@ static void loops_fini(struct weir__rt *rt) {
     rt->group->n_loops = 0;
 }
 
-static int loops_init(struct weir__rt *rt, const struct transport *t, uint64_t memory_max,
-                      const char **why) {
-    uint64_t each = memory_max ? memory_max / rt->n_loops + 1 : 0;
+static int loops_init(struct weir__rt *rt, const struct transport *t, const char **why) {
     for (unsigned i = 0; i < rt->n_loops; i++) {
         rt->loops[i].rt = rt;
-        int rc = loop_init(&rt->loops[i], i, t, each, why);
+        int rc = loop_init(&rt->loops[i], i, t, why);
         if (rc < 0) {
             loops_fini(rt);
             return rc;
@@ -128,9 +134,9 @@ static int loops_init(struct weir__rt *rt, const struct transport *t, uint64_t m
 }
 
 /* All loops use the same door: when one of them cannot have io_uring, none has it. */
-static int loops_init_any(struct weir__rt *rt, struct transport t, uint64_t memory_max) {
+static int loops_init_any(struct weir__rt *rt, struct transport t) {
     const char *why = NULL;
-    int rc = loops_init(rt, &t, memory_max, &why);
+    int rc = loops_init(rt, &t, &why);
     if (rc >= 0 || !t.uring)
         return rc;
     char line[200];
@@ -139,14 +145,14 @@ static int loops_init_any(struct weir__rt *rt, struct transport t, uint64_t memo
     weir__loop_group_log(rt->group, line);
     t.uring = false;
     t.name = t.edge ? "epoll-et" : "epoll-lt";
-    return loops_init(rt, &t, memory_max, &why);
+    return loops_init(rt, &t, &why);
 }
 
 static void choose_cpus(struct weir__rt *rt, bool pin) {
     unsigned cpus[WEIR__OS_CPUS_MAX];
     int n = pin ? weir__os_cpu_list(cpus, WEIR__OS_CPUS_MAX) : 0;
     for (unsigned i = 0; i < rt->n_loops; i++)
-        rt->loops[i].cpu = n > 0 ? (int)cpus[i % (unsigned)n] : -1;
+        rt->loops[i].loop->cpu = rt->loops[i].cpu = n > 0 ? (int)cpus[i % (unsigned)n] : -1;
 }
 
 static int bells_init(struct weir__rt *rt) {
@@ -166,9 +172,13 @@ static int sync_init(struct weir__rt *rt) {
         return rc;
     rc = weir__os_cond_init(&rt->changed);
     if (rc >= 0) {
-        rc = bells_init(rt);
-        if (rc >= 0)
-            return 0;
+        rc = weir__rt_crowd_init(&rt->crowd);
+        if (rc >= 0) {
+            rc = bells_init(rt);
+            if (rc >= 0)
+                return 0;
+            weir__rt_crowd_fini(&rt->crowd);
+        }
         weir__os_cond_fini(&rt->changed);
     }
     weir__os_mutex_fini(&rt->mutex);
@@ -177,15 +187,28 @@ static int sync_init(struct weir__rt *rt) {
 
 void weir__rt_free(struct weir__rt *rt) {
     struct weir_group *g = rt->group;
+    weir__rt_workers_free(rt->workers);
+    weir__rt_crowd_close(&rt->crowd); /* every thread it could ask has ended */
     for (unsigned i = 0; i < rt->n_loops; i++)
         if (!rt->loops[i].stuck)
             pool_fini(&rt->loops[i]);
     weir__os_stop_close(&rt->stop);
     weir__os_close(rt->bell);
+    weir__rt_crowd_fini(&rt->crowd);
     weir__os_cond_fini(&rt->changed);
     weir__os_mutex_fini(&rt->mutex);
     weir__mem_raw_free(rt);
     weir__loop_group_free(g);
+}
+
+static void watchdog_init(struct weir__rt *rt, uint32_t ms) {
+    struct weir__rt_watchdog *w = &rt->watchdog;
+    w->group = rt->group;
+    w->crowd = &rt->crowd;
+    w->limit_ns = ms == UINT32_MAX ? 0 : (uint64_t)(ms ? ms : WATCHDOG_MS) * 1000000;
+    rt->watched = (struct weir__rt_watched *)(void *)&rt->loops[rt->n_loops];
+    for (unsigned i = 0; i < rt->n_loops; i++)
+        rt->watched[i].seen = &rt->loops[i].seen;
 }
 
 int weir_group_new(const struct weir_group_options *options, struct weir_group **out) {
@@ -197,7 +220,8 @@ int weir_group_new(const struct weir_group_options *options, struct weir_group *
     unsigned n = o.loops ? o.loops : weir__os_cpu_count();
     if (n > WEIR__LOOP_LOOPS_MAX)
         n = WEIR__LOOP_LOOPS_MAX;
-    struct weir__rt *rt = weir__mem_raw_new(sizeof *rt + n * sizeof rt->loops[0]);
+    struct weir__rt *rt = weir__mem_raw_new(sizeof *rt +
+                                            n * (sizeof rt->loops[0] + sizeof *rt->watched));
     struct weir_group *g = weir__loop_group_new(&weir__rt_world, rt);
     if (!rt || !g) {
         rc = WEIR_ENOMEM;
@@ -205,15 +229,24 @@ int weir_group_new(const struct weir_group_options *options, struct weir_group *
     }
     rt->group = g;
     rt->n_loops = n;
+    rt->pools = o.pools;
+    weir__mem_budget_init(&rt->memory, o.memory_max);
     rt->drain_ms = o.drain_ms ? o.drain_ms : DRAIN_MS;
+    watchdog_init(rt, o.watchdog_ms);
     rc = weir__os_error(sync_init(rt));
     if (rc < 0)
         goto none;
-    rc = loops_init_any(rt, t, o.memory_max);
+    weir__rt_files_init(&rt->files);
+    rc = weir__rt_workers_new(o.workers, &rt->workers);
+    if (rc >= 0)
+        rt->workers->crowd = &rt->crowd;
+    if (rc >= 0)
+        rc = loops_init_any(rt, t);
     if (rc < 0) {
         weir__rt_free(rt);
         return rc;
     }
+    rt->pools = NULL;
     choose_cpus(rt, o.pin);
     *out = g;
     return 0;

@@ -12,10 +12,14 @@
 #ifndef WEIR_RT_RT_H
 #define WEIR_RT_RT_H
 #include "io/io.h"
+#include "loop/files.h"
 #include "loop/group.h"
 #include "mem/pool.h"
 #include "os/signal.h"
 #include "os/thread.h"
+#include "rt/seen.h"
+#include "rt/watchdog.h"
+#include "rt/workers.h"
 #include <stdatomic.h>
 
 struct weir__rt;
@@ -30,14 +34,23 @@ struct weir__rt_loop { /* one loop and what it was born with */
     struct weir__os_thread thread;
     bool threaded;
     int cpu; /* pinned there; -1: anywhere */
+    struct weir__rt_seen seen;
     /* Its thread; read after that has ended. */
     bool stuck; /* the door kept something: nothing of this loop can be freed */
 };
 
 struct weir__rt {
     struct weir_group *group;
+    const char *thread;                   /* the name of a lone loop's thread; NULL: by number */
+    const struct weir_mem_options *pools; /* while the loops are made; NULL: defaults */
     uint32_t drain_ms;
+    struct weir__mem_budget memory; /* of all loops; max 0: they have none */
     bool started;
+    struct weir__rt_workers *workers;
+    struct weir__rt_crowd crowd;
+    struct weir__rt_watchdog watchdog;
+    struct weir__rt_watched *watched; /* one per loop, behind them */
+    struct weir__loop_files files;
     int bell; /* eventfd; rung by every loop that ends */
     struct weir__os_stop
         stop; /* had early: later, accepted connections may have every descriptor */
@@ -58,6 +71,9 @@ struct weir__rt {
  * none did. */
 void weir__rt_loop_fini(struct weir__rt_loop *r);
 void weir__rt_free(struct weir__rt *rt);
+
+/* outside.c */
+extern const struct weir__loop_outside weir__rt_outside;
 
 /* run.c */
 extern const struct weir__loop_world weir__rt_world;

@@ -1,5 +1,6 @@
 #include "os/error.h"
 #include "os/event.h"
+#include "os/memory.h"
 #include "os/signal.h"
 #include "rt/rt.h"
 #include <stdio.h>
@@ -38,6 +39,9 @@ static void body(void *user) {
     struct weir__rt_loop *r = user;
     if (r->cpu >= 0 && weir__os_thread_pin((unsigned)r->cpu) < 0)
         weir__loop_group_log(r->rt->group, "a loop could not be pinned to its CPU");
+    weir__rt_seen_join(&r->rt->crowd, &r->seen, r->thread.name, r->loop);
+    weir__os_map_watch(&r->loop->pauses[WEIR_PAUSE_MEMORY]);
+    atomic_fetch_or(&r->loop->pauses_known, 1u << WEIR_PAUSE_MEMORY);
     weir__loop_enter(r->loop);
     int rc = turn_until_the_end(r->loop);
     if (rc < 0) {
@@ -46,6 +50,8 @@ static void body(void *user) {
     }
     weir__loop_enter(NULL);
     wait_at_the_gate(r->rt, rc);
+    weir__os_map_watch(NULL);
+    weir__rt_seen_leave(&r->seen);
     if (!r->stuck)
         weir__rt_loop_fini(r);
 }
@@ -58,14 +64,15 @@ static int start(struct weir_group *g) {
         return WEIR_EINVAL;
     rt->unborn = rt->n_loops;
     rt->started = true;
+    weir__rt_crowd_open(&rt->crowd, rt->n_loops);
     for (unsigned i = 0; i < rt->n_loops; i++) {
         struct weir__rt_loop *r = &rt->loops[i];
         char name[16];
-        snprintf(name, sizeof name, "weir-%u", i);
+        snprintf(name, sizeof name, "weir-loop-%u", i % 10000);
         weir__os_mutex_lock(&rt->mutex);
         rt->live++;
         weir__os_mutex_unlock(&rt->mutex);
-        int rc = weir__os_thread_start(&r->thread, name, body, r);
+        int rc = weir__os_thread_start(&r->thread, rt->thread ? rt->thread : name, body, r);
         if (rc < 0) {
             weir__os_mutex_lock(&rt->mutex);
             rt->live--;
@@ -76,6 +83,8 @@ static int start(struct weir_group *g) {
         }
         r->threaded = true;
     }
+    if (weir__rt_watchdog_start(&rt->watchdog, rt->watched) < 0)
+        weir__loop_group_log(g, "no thread for the watchdog: long turns are counted, not shown");
     return 0;
 }
 
@@ -113,6 +122,8 @@ static void bury_all(struct weir__rt *rt) {
 static int join(struct weir_group *g) {
     struct weir__rt *rt = rt_of(g);
     wait_all_ended(rt);
+    weir__rt_watchdog_stop(&rt->watchdog);
+    weir__rt_crowd_end(&rt->crowd);
     int error = rt->error;
     weir__loop_group_disown(g);
     bury_all(rt);
@@ -202,10 +213,16 @@ static void say(struct weir_group *g, const char *line) {
     fprintf(stderr, "weir: %s\n", line);
 }
 
+static unsigned long_turns(struct weir_group *g, struct weir_long_turn *out, unsigned n_max) {
+    return weir__rt_watchdog_turns(&rt_of(g)->watchdog, out, n_max);
+}
+
 const struct weir__loop_world weir__rt_world = {
     .start = start,
     .run = run,
     .join = join,
     .call = call,
     .log = say,
+    .long_turns = long_turns,
+    .outside = &weir__rt_outside,
 };

@@ -19,7 +19,8 @@ int weir_connect(struct weir_loop *l, const struct weir_client_options *o,
     rc = weir__chan_plan_new(l, o->stages, o->n_stages, &limits, &plan);
     if (rc < 0)
         return rc;
-    rc = weir__chan_connect(plan, &to, o->connect_ms ? o->connect_ms : CONNECT_MS, fn, user);
+    rc = weir__chan_connect(plan, &to, o->connect_ms ? o->connect_ms : CONNECT_MS, &o->socket, fn,
+                            user);
     weir__chan_plan_release(plan); /* the channel holds its own reference */
     return rc;
 }

@@ -27,22 +27,23 @@ static void retry(struct weir_timer *t) {
     accept_again(s, -1, WEIR__SERVE_OPEN);
 }
 
-static void say(struct weir__serve_listener *s, int code, const char *what_follows) {
+static void say(struct weir_server *server, int code, const char *what_follows) {
     char line[WEIR__ADDR_TEXT_MAX + 160];
-    snprintf(line, sizeof line, "%s: cannot accept (%s); %s", s->server->address,
-             weir_strerror(code), what_follows);
-    weir__loop_group_log(s->server->group, line);
+    snprintf(line, sizeof line, "%s: cannot accept (%s); %s", server->address, weir_strerror(code),
+             what_follows);
+    weir__loop_group_log(server->group, line);
 }
 
 /* One line per burst and server, whichever of its loops meets the wall first. */
-static void report(struct weir__serve_listener *s, int code) {
-    int64_t now = (int64_t)s->loop->now_ns;
-    int64_t last = (int64_t)atomic_exchange(&s->server->wall_ns, (uint64_t)now);
+static void report(struct weir_server *server, const struct weir_loop *l, int code,
+                   const char *what_follows) {
+    int64_t now = (int64_t)l->now_ns;
+    int64_t last = (int64_t)atomic_exchange(&server->wall_ns, (uint64_t)now);
     if (!last || now - last >= (int64_t)WEIR__SERVE_QUIET_MS * 1000000)
-        say(s, code,
-            s->state == WEIR__SERVE_OPEN ? "clients wait, and it tries again"
-                                         : "it ends, and its queue is given up");
+        say(server, code, what_follows);
 }
+
+static const char again[] = "clients wait, and it tries again";
 
 /* The wall: what time can mend. */
 static bool is_wall(int code) {
@@ -51,7 +52,7 @@ static bool is_wall(int code) {
 
 static void wall(struct weir__serve_listener *s, int code) {
     weir__loop_add(&s->loop->counters.refused_fds, 1);
-    report(s, code);
+    report(s->server, s->loop, code, again);
     s->state = WEIR__SERVE_WALL;
     weir__loop_timer_in(s->loop, &s->retry, WEIR__SERVE_RETRY_MS, retry);
 }
@@ -78,22 +79,28 @@ static void look_soon(struct weir__serve_listener *s) {
 
 /* --- completions ----------------------------------------------------------------------------- */
 
-static void accepted(struct weir__serve_listener *s, intptr_t handle) {
-    int rc = weir__chan_accept(s->plan, handle);
-    if (rc >= 0)
+void weir__serve_admit(struct weir_server *server, struct weir__chan_plan *plan, intptr_t handle) {
+    struct weir_loop *l = plan->loop;
+    int rc = weir__chan_accept(plan, handle);
+    if (likely(rc >= 0))
         return;
-    ops_of(s)->drop(s->loop->io, handle);
+    l->io->ops->drop(l->io, handle);
     (void)count_if(rc != WEIR_EFDS);
     if (rc == WEIR_EFDS) {
-        weir__loop_add(&s->loop->counters.refused_fds, 1);
-        report(s, rc);
+        weir__loop_add(&l->counters.refused_fds, 1);
+        report(server, l, rc, again);
     }
+}
+
+static void accepted(struct weir__serve_listener *s, intptr_t handle) {
+    if (!s->seats || !weir__serve_hand(s, handle))
+        weir__serve_admit(s->server, s->plan, handle);
 }
 
 /* No later try would end otherwise: the descriptor listens no more, or never did. */
 static void lost(struct weir__serve_listener *s, int code) {
     weir__loop_add(&s->loop->counters.listeners_lost, 1);
-    say(s, code, "the listener is closed");
+    say(s->server, code, "the listener is closed");
     weir__serve_listener_close(s);
 }
 
@@ -103,7 +110,7 @@ static void failed(struct weir__serve_listener *s, int code) {
     } else if (s->state == WEIR__SERVE_OPEN) {
         wall(s, code);
     } else {
-        report(s, code);
+        report(s->server, s->loop, code, "it ends, and its queue is given up");
         weir__serve_listener_close(s);
     }
 }
@@ -139,6 +146,7 @@ static void ended(struct weir__serve_listener *s, int code) {
 static void closed(struct weir__serve_listener *s) {
     s->state = WEIR__SERVE_CLOSED;
     s->sock = NULL;
+    weir__serve_seats_end(s);
     weir__chan_plan_release(s->plan);
     s->plan = NULL;
     weir__loop_member_remove(s->loop, &s->member);
@@ -192,4 +200,14 @@ int weir__serve_listener_open(struct weir__serve_listener *s, struct weir_loop *
     if (rc < 0)
         weir__serve_listener_close(s);
     return 0;
+}
+
+void weir__serve_listener_each(struct weir_loop *l,
+                               void (*fn)(struct weir__serve_listener *s, void *user), void *user) {
+    weir__base_list_each(link, &l->members) {
+        struct weir__loop_member *m = container_of(link, struct weir__loop_member, link);
+        struct weir__serve_listener *s = container_of(m, struct weir__serve_listener, member);
+        if (m->stop == stop && s->state == WEIR__SERVE_OPEN)
+            fn(s, user);
+    }
 }

@@ -30,6 +30,7 @@
 #include "chan/chan.h"
 #include "loop/group.h"
 #include "loop/loop.h"
+#include "serve/handoff.h"
 
 enum weir__serve_state {
     WEIR__SERVE_UNUSED, /* it was never opened */
@@ -59,6 +60,9 @@ struct weir__serve_listener {
     struct weir__chan_plan *plan;
     struct weir_timer retry; /* WALL: when to accept; EMPTYING: when to look */
     enum weir__serve_state state;
+    /* Handing over: one seat per loop, or none. */
+    struct weir__serve_seat *seats;
+    unsigned n_seats, turn; /* turn: whose it is among equals */
 };
 
 struct weir_server { /* lives as long as the group: nodes and sockets of its listeners point into it
@@ -75,7 +79,12 @@ struct weir_server { /* lives as long as the group: nodes and sockets of its lis
  * l, or before it runs. */
 int weir__serve_listener_open(struct weir__serve_listener *s, struct weir_loop *l,
                               struct weir__chan_plan *plan, const struct weir__io_listen *o);
+/* fn(s, user) for every listener of l that accepts. On l. */
+void weir__serve_listener_each(struct weir_loop *l,
+                               void (*fn)(struct weir__serve_listener *s, void *user), void *user);
 /* Closes at once, from any state. */
 void weir__serve_listener_close(struct weir__serve_listener *s);
+/* A connection for the loop of this plan; takes handle, also when it finds no room. That loop. */
+void weir__serve_admit(struct weir_server *server, struct weir__chan_plan *plan, intptr_t handle);
 
 #endif

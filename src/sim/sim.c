@@ -11,6 +11,8 @@
 #include "loop/group.h"
 #include "mem/pool.h"
 #include "mem/raw.h"
+#include "sim/files.h"
+#include "sim/workers.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +21,7 @@ enum {
     TURN_NS_MAX = 3000,
     GATHER_NS_MAX = 50000, /* now and then a loop comes late, and finds several things at once */
     ABORT_MS = 60000,
+    LONG_TURN_NS = 100000000, /* as weir_group_options.watchdog_ms by default */
 };
 
 struct sim_loop {
@@ -31,6 +34,8 @@ struct sim_loop {
 
 struct weir_sim {
     struct weir__iosim_net *net;
+    struct weir__sim_workers workers;
+    struct weir__sim_files files;
     struct weir_group *group;
     bool started;
     unsigned n_loops;
@@ -56,7 +61,15 @@ static int loop_init(struct weir_sim *s, unsigned index, uint64_t memory_max) {
     if (rc < 0)
         return rc;
     struct weir__loop_env env = {
-        .io = l->io, .mem = l->mem, .inbox = l->inbox, .group = s->group, .index = index};
+        .io = l->io,
+        .mem = l->mem,
+        .inbox = l->inbox,
+        .group = s->group,
+        .workers = &s->workers.base,
+        .files = &s->files.base,
+        .index = index,
+        .long_turn_ns = LONG_TURN_NS,
+    };
     rc = weir__loop_new(&env, &l->loop);
     if (rc >= 0)
         s->group->loops[s->group->n_loops++] = l->loop;
@@ -95,7 +108,7 @@ static unsigned sim_fini(struct weir_sim *s) {
     unsigned left = 0;
     for (unsigned i = 0; i < s->n_loops; i++)
         left += loop_fini(&s->loops[i]);
-    left += weir__iosim_net_free(s->net);
+    left += weir__sim_files_fini(&s->files) + weir__iosim_net_free(s->net);
     if (s->group)
         weir__loop_group_free(s->group);
     weir__mem_raw_free(s);
@@ -142,6 +155,8 @@ struct weir_sim *weir_sim_new(const struct weir_sim_options *options) {
         weir__mem_raw_free(s);
         return NULL;
     }
+    weir__sim_workers_init(&s->workers, s->net, o.job_us_max, o.job_enomem_ppm);
+    weir__sim_files_init(&s->files, s->net, o.cold_ppm, o.file_eio_ppm);
     s->group = weir__loop_group_new(&world, s);
     bool ok = s->group != NULL;
     uint64_t each = o.memory_max ? o.memory_max / o.loops + 1 : 0;
@@ -226,7 +241,8 @@ static void turn(struct weir_sim *s, struct sim_loop *l) {
 
 /* The next time at which anything can happen; UINT64_MAX: never. */
 static uint64_t next_ns(const struct weir_sim *s) {
-    uint64_t at = weir__iosim_next_ns(s->net);
+    uint64_t at = weir__iosim_next_ns(s->net), work = weir__sim_workers_next_ns(&s->workers);
+    at = work < at ? work : at;
     for (unsigned i = 0; i < s->n_loops; i++) {
         uint64_t until = s->loops[i].ended ? UINT64_MAX : weir__loop_deadline(s->loops[i].loop);
         at = until < at ? until : at;
@@ -251,6 +267,7 @@ int weir_sim_run(struct weir_sim *s, uint64_t ms, bool (*until)(void *user), voi
             return 1;
         if (weir__iosim_now(s->net) >= end)
             return 0;
+        weir__sim_workers_run(&s->workers);
         struct sim_loop *l = pick(s);
         if (l) {
             turn(s, l);
@@ -278,6 +295,10 @@ static const struct weir__loop_world world = {
     .run = world_run,
     .join = world_run,
 };
+
+void weir_sim_file(struct weir_sim *s, const char *path, const void *bytes, size_t n) {
+    weir__sim_files_put(&s->files, path, bytes, n);
+}
 
 void weir_sim_burn(struct weir_sim *s, uint64_t us) {
     weir__iosim_burn(s->net, us);

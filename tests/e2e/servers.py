@@ -1,6 +1,7 @@
 """Starts the programs and talks to them with plain sockets."""
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -42,6 +43,10 @@ class Server:
         )
         self.listening = self.process.stdout.readline().rstrip("\n")
         self.start_line = self.process.stdout.readline().rstrip("\n")
+        self.admin = None
+        if self.start_line.startswith("admin on "):
+            self.admin = self.start_line.removeprefix("admin on ")
+            self.start_line = self.process.stdout.readline().rstrip("\n")
         found = re.fullmatch(r"listening on (.+):(\d+)", self.listening)
         if not found:
             self.process.kill()
@@ -54,6 +59,23 @@ class Server:
 
     def connect(self):
         return socket.create_connection((self.host, self.port), SLOW)
+
+    def ask(self, target, seconds=SLOW):
+        """(status, type, body) of a page of a server that was started with --admin."""
+        host, port = self.admin.rsplit(":", 1)
+        connection = http.client.HTTPConnection(host, int(port), timeout=seconds)
+        try:
+            connection.request("GET", target)
+            answer = connection.getresponse()
+            return answer.status, answer.getheader("Content-Type"), answer.read().decode()
+        finally:
+            connection.close()
+
+    def page(self, target, seconds=SLOW):
+        """The body of a page that must be there: parsed when it is JSON."""
+        status, kind, body = self.ask(target, seconds)
+        assert status == 200, body
+        return json.loads(body) if kind == "application/json" else body
 
     def stop(self, how=signal.SIGTERM):
         """(exit code, seconds, rest of stdout, stderr)."""
@@ -85,6 +107,40 @@ def serving(*arguments, **options):
         if s.process.poll() is None:
             s.process.kill()
         s.process.communicate()
+
+
+def looks(seconds, every=0.02):
+    """For loops that look at something from outside, where nothing would tell: once now, then so
+    often until the time is up."""
+    end = time.monotonic() + seconds
+    yield
+    while time.monotonic() < end:
+        select.select([], [], [], every)
+        yield
+
+
+def eventually(look, seconds=SLOW):
+    """Its first true answer; what it said last when there is none."""
+    for _ in looks(seconds):
+        if found := look():
+            break
+    return found
+
+
+@contextlib.contextmanager
+def load(server, *arguments, scheme="echo"):
+    """`weir load` runs against a server meanwhile; it is ended, not asked for its report."""
+    target = f"{scheme}://{server.host}:{server.port}"
+    process = subprocess.Popen(
+        [BIN, "load", "-d", "300s", *arguments, target],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def receive(sock, n):

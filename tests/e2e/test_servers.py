@@ -238,9 +238,19 @@ def pinned(pid):
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/comm", encoding="ascii") as f:
             name = f.read().strip()
-        if name.startswith("weir-"):
-            found[int(name[5:])] = os.sched_getaffinity(int(task))
+        if name.startswith("weir-loop-"):
+            found[int(name[10:])] = os.sched_getaffinity(int(task))
     return found
+
+
+def test_the_start_line_names_placement_and_steering():
+    with serving("echo", "--loops", "2", "--placement", "handoff") as server:
+        assert ", placement handoff, handler echo" in server.start_line
+        assert len(listeners(server.port)) == 1
+    if len(os.sched_getaffinity(0)) >= 2:
+        with serving("echo", "--loops", "2", "--pin", "--steer") as server:
+            assert ", placement reuseport steered by CPU, handler echo" in server.start_line
+            assert len(listeners(server.port)) == 2
 
 
 def test_pin_puts_each_loop_on_its_own_cpu():

@@ -243,7 +243,9 @@ void serve(struct pair *p, enum pair_who who, struct actor *a) {
     struct weir_stage stages[ACTOR_STAGES_MAX];
     struct weir_server_options o = {.size = sizeof o, .limits = a->limits};
     struct weir_server *server;
-    o.address = p->listen_at[0] ? p->listen_at : "127.0.0.1:0";
+    char address[128];
+    pair_address(p, address, sizeof address);
+    o.address = p->listen_at[0] ? p->listen_at : address;
     o.stages = stages;
     o.n_stages = stages_of(a, stages);
     join(p, who, a);

@@ -17,11 +17,15 @@ enum {
 };
 
 const struct pair_kind pair_kinds[] = {
-    {"lt", {"lt", "lt"}},          {"et", {"et", "et"}},          {"defer", {"defer", "defer"}},
-    {"uring", {"uring", "uring"}}, {"sim", {"sim", "sim"}},       {"lt-et", {"lt", "et"}},
-    {"et-lt", {"et", "lt"}},       {"defer-lt", {"defer", "lt"}}, {"lt-defer", {"lt", "defer"}},
-    {"lt-uring", {"lt", "uring"}}, {"uring-lt", {"uring", "lt"}}, {"et-uring", {"et", "uring"}},
-    {"uring-et", {"uring", "et"}}, {NULL, {NULL, NULL}},
+    {"lt", {"lt", "lt"}},          {"et", {"et", "et"}},
+    {"defer", {"defer", "defer"}}, {"uring", {"uring", "uring"}},
+    {"sim", {"sim", "sim"}},       {"lt-et", {"lt", "et"}},
+    {"et-lt", {"et", "lt"}},       {"defer-lt", {"defer", "lt"}},
+    {"lt-defer", {"lt", "defer"}}, {"lt-uring", {"lt", "uring"}},
+    {"uring-lt", {"uring", "lt"}}, {"et-uring", {"et", "uring"}},
+    {"uring-et", {"uring", "et"}}, {"unix-lt", {"lt", "lt"}},
+    {"unix-et", {"et", "et"}},     {"unix-uring", {"uring", "uring"}},
+    {"unix-sim", {"sim", "sim"}},  {NULL, {NULL, NULL}},
 };
 
 const struct pair_kind *pair_kind_of(const char *name) {
@@ -96,6 +100,7 @@ static uint64_t side_free(struct pair_side *s) {
 int pair_open(struct pair *p, const struct pair_kind *k, const struct weir__iosim_options *sim,
               const char **why) {
     *p = (struct pair){.kind = k, .odd_before = weir__base_hits(WEIR__SITE_COUNT)};
+    p->at_a_name = !strncmp(k->name, "unix-", 5);
     int rc = 0;
     if (!strcmp(k->door[SERVER], "sim"))
         must(weir__iosim_net_new(sim, &p->net) == 0);
@@ -107,6 +112,14 @@ int pair_open(struct pair *p, const struct pair_kind *k, const struct weir__iosi
             side_free(&p->side[j]);
     }
     return rc;
+}
+
+void pair_address(struct pair *p, char *out, size_t cap) {
+    uint64_t name = p->side[SERVER].io->ops->entropy(p->side[SERVER].io);
+    if (p->at_a_name) /* abstract: nothing is left in the file system */
+        snprintf(out, cap, "unix:@weir-pair-%llx", (unsigned long long)name);
+    else
+        snprintf(out, cap, "127.0.0.1:0");
 }
 
 static void tell_site(const struct weir__base_site *site, uint64_t hits, void *user) {

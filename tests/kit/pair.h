@@ -38,10 +38,12 @@ struct pair_side {
 
 struct pair {
     const struct pair_kind *kind;
+    bool at_a_name;              /* unix-...: over unix sockets */
     struct weir__iosim_net *net; /* NULL: real doors */
     struct pair_side side[2];
     char address[128];   /* where dial() goes: the server's that listened last */
-    char listen_at[128]; /* where serve() listens; empty: a port of the transport's choice */
+    char listen_at[128]; /* where serve() listens; empty: a port of the transport's choice, or a
+                            name of ours */
     struct actor *actors;
     /* the wait that is going on */
     const char *waits_for;
@@ -58,6 +60,8 @@ const struct pair_kind *pair_kind_of(const char *name);
  * counts for nothing else. */
 int pair_open(struct pair *p, const struct pair_kind *k, const struct weir__iosim_options *sim,
               const char **why);
+/* An address that is free to listen at. */
+void pair_address(struct pair *p, char *out, size_t cap);
 /* Stops both loops, and demands that nothing is left anywhere. Every case ends with it: its actors
  * must live so long. */
 void pair_close(struct pair *p);

@@ -648,8 +648,12 @@ static void serve(struct run *r, enum kind k) {
         stages[n++] = (struct weir_stage){&never, NULL};
     }
     engine_address(k, address);
-    struct weir_server_options o = {
-        .size = sizeof o, .address = address, .stages = stages, .n_stages = n, .limits = r->limits};
+    struct weir_server_options o = {.size = sizeof o,
+                                    .address = address,
+                                    .stages = stages,
+                                    .n_stages = n,
+                                    .limits = r->limits,
+                                    .placement = r->seed % 3 == 0 ? WEIR_HANDOFF : WEIR_REUSEPORT};
     o.limits.half_open = k == HALF || k == PUSH || k == FOREIGN;
     o.limits.idle_ms = k == IDLE ? IDLE_MS : 0;
     DEMAND(weir_serve(r->group, &o, &server) == 0, "%s", weir_server_why(r->group));

@@ -60,8 +60,12 @@ void engine_linkd_serve(struct run *r) {
     struct weir_server *server;
     char address[ADDRESS_MAX];
     engine_address(LINKD, address);
-    struct weir_server_options o = {
-        .size = sizeof o, .address = address, .stages = stages, .n_stages = 1, .limits = r->limits};
+    struct weir_server_options o = {.size = sizeof o,
+                                    .address = address,
+                                    .stages = stages,
+                                    .n_stages = 1,
+                                    .limits = r->limits,
+                                    .placement = r->seed % 3 == 0 ? WEIR_HANDOFF : WEIR_REUSEPORT};
     DEMAND(weir_serve(r->group, &o, &server) == 0, "%s", weir_server_why(r->group));
 }
 

@@ -180,9 +180,9 @@ const struct suite_case suite_file[] = {
     {"file.whole", whole, ANYWHERE, WIDE_NET},
     {"file.in_pieces", in_pieces, ANYWHERE, WIDE_NET},
     {"file.between_bytes", between_bytes, ANYWHERE, WIDE_NET},
-    {"file.truncated", shorter_than_it_said, ANYWHERE, WIDE_NET},
+    {"file.truncated", shorter_than_it_said, RESETS, WIDE_NET},
     {"file.counts_in_the_marks", counts_in_the_marks, ANYWHERE, WIDE_NET},
-    {"file.aborted_in_flight", aborted_in_flight, ANYWHERE, WIDE_NET},
+    {"file.aborted_in_flight", aborted_in_flight, RESETS, WIDE_NET},
     {"file.slow_reader", to_a_slow_reader, ANYWHERE, WIDE_NET},
     {0},
 };

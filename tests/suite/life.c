@@ -113,7 +113,7 @@ const struct suite_case suite_life[] = {
     {"life.traffic_postpones_idle", traffic_postpones_idleness, SIM_ONLY, {0}},
     {"life.dead_ref", a_dead_ref_stays_dead, ANYWHERE, {0}},
     {"life.slots_used_again", slots_are_used_again, ANYWHERE, {0}},
-    {"life.late_close_misses", a_late_close_misses, ANYWHERE, {0}},
+    {"life.late_close_misses", a_late_close_misses, RESETS, {0}},
     {"life.addresses", addresses, ANYWHERE, {0}},
     {0},
 };

@@ -163,6 +163,6 @@ static void a_sink_that_dies(struct pair *p) {
 const struct suite_case suite_proxy[] = {
     {"proxy.slow_sink", a_slow_sink, ANYWHERE, WIDE_NET},
     {"proxy.both_directions", both_directions, ANYWHERE, WIDE_NET},
-    {"proxy.sink_dies", a_sink_that_dies, ANYWHERE, WIDE_NET},
+    {"proxy.sink_dies", a_sink_that_dies, RESETS, WIDE_NET},
     {0},
 };

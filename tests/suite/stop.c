@@ -176,7 +176,7 @@ static void while_lingering(struct pair *p) {
 const struct suite_case suite_stop[] = {
     {"stop.idle_channel", with_an_idle_channel, ANYWHERE, {0}},
     {"stop.busy_channel", with_a_busy_channel, ANYWHERE, WIDE_NET},
-    {"stop.peer_does_not_read", with_a_peer_that_does_not_read, ANYWHERE, WIDE_NET},
+    {"stop.peer_does_not_read", with_a_peer_that_does_not_read, RESETS, WIDE_NET},
     {"stop.many_channels", with_many_channels, ANYWHERE, {0}},
     {"stop.both_loops", both_loops_at_once, ANYWHERE, {0}},
     {"stop.nobody_listens", nobody_listens_afterwards, ANYWHERE, {0}},

@@ -5,7 +5,13 @@
 #define WEIR_TESTS_SUITE_SUITE_H
 #include "kit/actor.h"
 
-enum suite_only { ANYWHERE, REAL_ONLY, SIM_ONLY };
+enum suite_only {
+    ANYWHERE,
+    REAL_ONLY,
+    SIM_ONLY,
+    RESETS = 4, /* beside one of them: an abort resets the peer, which is IP; over a unix socket the
+                   kernel shows it an end */
+};
 
 struct suite_case {
     const char *name;
@@ -17,7 +23,7 @@ struct suite_case {
 /* Each ends with a name of NULL. */
 extern const struct suite_case suite_order[], suite_marks[], suite_credit[], suite_pull[],
     suite_close[], suite_life[], suite_connect[], suite_many[], suite_file[], suite_proxy[],
-    suite_pipeline[], suite_threads[], suite_stop[];
+    suite_pipeline[], suite_threads[], suite_stop[], suite_dgram[], suite_fds[], suite_pin[];
 
 /* A network that is quick enough for megabytes. */
 #define WIDE_NET \

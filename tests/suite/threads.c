@@ -152,6 +152,6 @@ const struct suite_case suite_threads[] = {
     {"threads.each_keeps_its_order", each_thread_keeps_its_order, REAL_ONLY, {0}},
     {"threads.close_after_sends", a_close_comes_after_what_was_sent, REAL_ONLY, {0}},
     {"threads.dies_under_a_sender", a_channel_dies_under_a_sender, REAL_ONLY, {0}},
-    {"threads.closed_by_many", closed_by_many_threads, REAL_ONLY, {0}},
+    {"threads.closed_by_many", closed_by_many_threads, REAL_ONLY | RESETS, {0}},
     {0},
 };

@@ -97,6 +97,8 @@ static void seat_witnesses(void) {
         for (unsigned i = 0; i < wire.kind->loops; i++)
             before[i] = stats_of(i).opened;
         int fd = wire_dial(0);
+        if (wire.greet)
+            wire.greet(fd);
         wire.testify(fd); /* answered: it is accepted and counted */
         for (unsigned i = 0; i < wire.kind->loops; i++) {
             if (stats_of(i).opened == before[i] || wire.witness[i] >= 0)

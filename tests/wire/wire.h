@@ -35,6 +35,7 @@ struct wire {
     struct weir_group *group;
     struct sockaddr_in address;
     int witness[WIRE_LOOPS_MAX];
+    void (*greet)(int fd);   /* what a witness begins with; NULL: nothing. Set before wire_open */
     void (*testify)(int fd); /* one verified call */
     int (*balance)(void);    /* what the services still owe, 0 demanded in peace; NULL: nothing */
     uint64_t before[WIRE_LOOPS_MAX], most[WIRE_LOOPS_MAX];

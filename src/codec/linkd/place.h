@@ -12,7 +12,8 @@ enum {
 /* A fresh buffer for headers. False: no memory. */
 bool weir__linkd_head_new(struct weir__linkd_session *s);
 
-/* n bytes in s->line->head; from its start again where no frame holds it any more. False: no memory. */
+/* n bytes in the line's head; from its start again where no frame holds it any more. False: no
+ * memory. */
 WEIR_INLINE bool weir__linkd_head_room(struct weir__linkd_session *s, size_t n) {
     if (likely(weir__mem_buf_exclusive(s->line->head))) {
         s->line->head.p = s->line->head.buf->data;

@@ -114,7 +114,9 @@ WEIR_INLINE bool direct(struct weir__linkd_session *s, struct weir_chain *in) {
     if (!is_direct(s, in, first, id, length))
         return false;
     const struct weir_linkd_route *r = weir__linkd_route(s->line->server, (uint16_t)first);
-    struct weir_linkd_call *x = likely(r) ? call_new(s, id, (uint16_t)first, r) : NULL;
+    if (unlikely(!r) || unlikely(!weir__linkd_room(s, r->handler)))
+        return false;
+    struct weir_linkd_call *x = call_new(s, id, (uint16_t)first, r);
     if (unlikely(!x))
         return false;
     if (unlikely(!take(s, in, length, &x->in))) {
@@ -135,6 +137,19 @@ WEIR_INLINE bool direct(struct weir__linkd_session *s, struct weir_chain *in) {
     return true;
 }
 
+/* The frame at the front of in makes a call that its service cannot offload now. A first frame of
+ * several does not: such a message is collected first. */
+WEIR_NOINLINE static bool waits_for_room(struct weir__linkd_session *s, struct weir_chain *in) {
+    struct weir__linkd_head h;
+    const uint8_t *p = s->decoder.skip ? NULL
+                                       : weir_chain_peek(s->line->m, in, WEIR_LINKD_HEAD_BYTES);
+    if (!p || s->goaway_out || weir__linkd_judge(p, &h) != WEIR__LINKD_GOOD ||
+        h.type != WEIR_LINKD_REQUEST || h.flags & WEIR_LINKD_MORE)
+        return false;
+    const struct weir_linkd_route *r = weir__linkd_route(s->line->server, h.service);
+    return r && !weir__linkd_room(s, r->handler);
+}
+
 /* The result of weir__linkd_read, but for s->why. */
 WEIR_INLINE int read_all(struct weir__linkd_session *s, struct weir_chain *in, uint64_t out_max) {
     while (likely(!s->why)) {
@@ -146,6 +161,8 @@ WEIR_INLINE int read_all(struct weir__linkd_session *s, struct weir_chain *in, u
         }
         if (likely(direct(s, in)))
             continue;
+        if (unlikely(s->line->offloads) && waits_for_room(s, in))
+            return 2;
         if (weir__linkd_step(s, in) <= 0)
             return 0;
     }

@@ -5,6 +5,13 @@ enum {
     DRAINS_MAX = 32
 }; /* ended calls whose streamed request is still coming; older ones are forgotten */
 
+static bool any_offloads(const struct weir_linkd_server_options *o) {
+    for (unsigned i = 0; i < o->n_routes; i++)
+        if (o->routes[i].handler->offloads)
+            return true;
+    return o->fallback && o->fallback->handler->offloads;
+}
+
 void weir__linkd_server_line(struct weir__linkd_line *line,
                              const struct weir_linkd_server_options *o, struct weir_mem *m,
                              const struct weir__linkd_host *host, struct weir_linkd_stats *stats) {
@@ -16,7 +23,8 @@ void weir__linkd_server_line(struct weir__linkd_line *line,
                                       .message_max = o->message_max,
                                       .held_max = o->held_max,
                                       .calls_max = o->calls_max,
-                                      .stage_max = o->stage_max};
+                                      .stage_max = o->stage_max,
+                                      .offloads = any_offloads(o)};
     weir__linkd_line_limits(line);
 }
 
@@ -43,12 +51,26 @@ unsigned weir__linkd_code_of(int rc) {
     }
 }
 
+/* What is over goes, unless it may serve as the line's spare. */
+static void call_free(struct weir_linkd_call *x) {
+#ifndef WEIR__MEM_GUARDED
+    struct weir__linkd_session *s = x->s;
+    if (!s->line->spare && !(x->route && x->route->handler->state_size)) {
+        *x = (struct weir_linkd_call){.send_credit = WEIR_LINKD_CREDIT_BYTES,
+                                      .recv_credit = WEIR_LINKD_CREDIT_BYTES};
+        s->line->spare = x;
+        return;
+    }
+#endif
+    weir_mem_free(x);
+}
+
 static void forget(struct weir_linkd_call *x) {
     struct weir__linkd_session *s = x->s;
     weir__base_list_remove(&x->link);
     weir__linkd_table_remove(&s->table, x);
     s->drains--;
-    weir_mem_free(x);
+    call_free(x);
 }
 
 /* x is over and stays in the table as the mark of an id whose frames are swallowed. */
@@ -92,7 +114,7 @@ void weir__linkd_server_finish(struct weir_linkd_call *x) {
     if (x->flags & WEIR__LINKD_DRAIN)
         drain(x);
     else
-        weir_mem_free(x);
+        call_free(x);
 }
 
 static void failed(struct weir_linkd_call *x, int rc) {

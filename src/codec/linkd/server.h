@@ -13,6 +13,12 @@ WEIR_INLINE const struct weir_linkd_route *weir__linkd_route(
     return o->fallback;
 }
 
+/* A call of this service can be taken now. */
+WEIR_INLINE bool weir__linkd_room(struct weir__linkd_session *s,
+                                  const struct weir_linkd_service *v) {
+    return likely(!v->offloads) || !s->line->host->room || s->line->host->room(s);
+}
+
 WEIR_INLINE int weir__linkd_run_call(struct weir__linkd_session *s, struct weir_linkd_call *x) {
     const struct weir_linkd_route *r = x->route;
     if (s->line->host->enter)

@@ -131,6 +131,8 @@ static void dispatch(struct weir__linkd_session *s, const struct weir__linkd_hea
         credit(s, h, payload);
     else if (h->type == WEIR_LINKD_GOAWAY)
         goaway(s);
+    else if (h->type == WEIR_LINKD_PONG && !h->length && s->beats)
+        s->beats--; /* that bytes came is all it was for */
     else if (h->type == WEIR_LINKD_ERROR && !h->id)
         weir__linkd_die(s, WEIR_EPROTO); /* the peer could not read us */
     else if (s->line->server)
@@ -236,6 +238,15 @@ void weir__linkd_expire(struct weir__linkd_session *s, uint64_t now_ns) {
     s->deadline_ns = next; /* callbacks run from here on and may lower it */
     weir__linkd_leave(s);
     s->quiet = was_quiet;
+}
+
+int weir__linkd_beat(struct weir__linkd_session *s) {
+    struct weir__linkd_head h = {.type = WEIR_LINKD_PING};
+    weir__linkd_enter(s);
+    int rc = weir__linkd_put(s, &h, NULL);
+    s->beats += rc >= 0;
+    weir__linkd_leave(s);
+    return rc;
 }
 
 int weir__linkd_goaway(struct weir__linkd_session *s) {

@@ -46,6 +46,9 @@ struct weir__linkd_host {
     /* Around a service's call() and body(), for accounting; both or neither. */
     void (*enter)(struct weir__linkd_session *s, const char *service);
     void (*leave)(struct weir__linkd_session *s);
+    /* Whether a call may be offloaded now; false: the host reads again when it may. NULL:
+     * always. */
+    bool (*room)(struct weir__linkd_session *s);
 };
 
 struct weir__linkd_ping {
@@ -103,6 +106,7 @@ struct weir__linkd_line {
     const struct weir__linkd_host *host;
     struct weir_linkd_stats *stats;
     uint32_t frame_max, message_max, held_max, calls_max, stage_max;
+    bool offloads;                 /* one of its services does */
     struct weir_slice head;        /* what is left of the buffer that headers share (place.h) */
     struct weir_linkd_call *spare; /* one to be used again; server, may be NULL */
 };
@@ -118,6 +122,7 @@ struct weir__linkd_session {
     int why;         /* < 0: the connection must end with this once out is sent */
     bool quiet;      /* inside read, pull or expire: the host looks by itself afterwards */
     bool goaway_out, goaway_in, ending;
+    uint32_t beats; /* PINGs of weir__linkd_beat whose PONG has not come */
     struct weir__base_list sending, finished, draining;
     uint64_t staged;      /* bytes in all calls' staged */
     uint64_t held;        /* bytes in all calls' in */
@@ -138,7 +143,8 @@ struct weir_linkd_client {
 
 /* ---- for the host ---- */
 
-/* A line in place; o and stats outlive it (client: o NULL, defaults). It ends after its sessions. */
+/* A line in place; o and stats outlive it (client: o NULL, defaults). It ends after its
+ * sessions. */
 void weir__linkd_server_line(struct weir__linkd_line *line,
                              const struct weir_linkd_server_options *o, struct weir_mem *m,
                              const struct weir__linkd_host *host, struct weir_linkd_stats *stats);
@@ -161,7 +167,8 @@ void weir__linkd_eof(struct weir__linkd_session *s);
 void weir__linkd_fini(struct weir__linkd_session *s, int why);
 /* Takes frames from the front of in. 0: all that was whole is taken; decoder.want says how many
  * bytes it takes to go on. 1: stopped because out holds out_max bytes; call again when it is gone.
- * < 0 (also in s->why): send out, then close; in is emptied. */
+ * 2: stopped before a request whose service offloads and has no room for it. < 0 (also in s->why):
+ * send out, then close; in is emptied. */
 int weir__linkd_read(struct weir__linkd_session *s, struct weir_chain *in, uint64_t out_max);
 /* Frames about `room` bytes of streams into out, in turn, one frame of each call. Returns the bytes
  * framed; 0: nothing to send now. */
@@ -173,6 +180,8 @@ static inline bool weir__linkd_ready(const struct weir__linkd_session *s) {
 /* Ends the calls whose deadline is at or before now_ns. Afterwards s->deadline_ns is the next one
  * (UINT64_MAX: none). */
 void weir__linkd_expire(struct weir__linkd_session *s, uint64_t now_ns);
+/* Asks the peer for a sign of life: a PING without payload, whose PONG is swallowed. ENOMEM. */
+int weir__linkd_beat(struct weir__linkd_session *s);
 /* Tells the peer that no new calls are taken (server: further ones get ERROR 8). Idempotent.
  * ENOMEM. */
 int weir__linkd_goaway(struct weir__linkd_session *s);

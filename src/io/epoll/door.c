@@ -73,6 +73,11 @@ static bool yield(struct weir__epoll *d, struct weir__io_done *out) {
     case WEIR__IO_RECV:
         out->kind = s->flags & WEIR__EPOLL_DGRAM ? WEIR__IO_DGRAM : WEIR__IO_RECEIVED;
         out->code = s->recv_code;
+        if (s->flags & WEIR__EPOLL_FDS_IN) {
+            out->kind = WEIR__IO_FDS;
+            out->count = out->code ? 0 : s->fds_in->n;
+            s->flags &= (uint16_t)~WEIR__EPOLL_FDS_IN;
+        }
         break;
     case WEIR__IO_SEND:
         out->kind = WEIR__IO_SENT;
@@ -258,6 +263,20 @@ static int shutdown_write(struct weir__io *io, struct weir__io_sock *ws) {
     return rc == -ENOTCONN ? WEIR_ERESET : weir__os_error(rc); /* the peer was faster */
 }
 
+static int set_crypto(struct weir__io *io, struct weir__io_sock *ws,
+                      const struct weir__io_crypto *keys) {
+    (void)io;
+    struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
+    int rc = weir__epoll_refused(s, keys->tx ? WEIR__IO_SEND : WEIR__IO_RECV,
+                                 keys->tx ? WEIR__EPOLL_NO_SEND : WEIR__EPOLL_NO_STREAM);
+    if (rc < 0)
+        return rc;
+    rc = weir__os_set_crypto(s->fd, keys->tx, keys->info, keys->bytes);
+    if (rc == -EOPNOTSUPP || rc == -EINVAL)
+        return rc == -EINVAL ? WEIR_EINVAL : WEIR_ENOTSUP;
+    return weir__os_error(rc);
+}
+
 static int local(struct weir__io *io, struct weir__io_sock *ws, struct weir_addr *out) {
     (void)io;
     int rc = weir__epoll_refused(weir__epoll_sock_of(ws), 0, 0);
@@ -281,8 +300,17 @@ static int64_t unsent(struct weir__io *io, struct weir__io_sock *ws) {
 
 static int64_t parked(struct weir__io *io, struct weir__io_sock *ws) {
     (void)io;
-    (void)ws;
-    return 0; /* what nobody asked for is still in the kernel */
+    const struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
+    int rc = weir__epoll_refused(s, 0, 0);
+    if (rc < 0 || !(s->flags & WEIR__EPOLL_DGRAM))
+        return rc; /* what nobody asked for is still in the kernel */
+    return s->inbox->n - s->inbox->at;
+}
+
+static intptr_t handle(struct weir__io *io, struct weir__io_sock *ws) {
+    (void)io;
+    int rc = weir__epoll_refused(weir__epoll_sock_of(ws), 0, 0);
+    return rc < 0 ? rc : weir__epoll_sock_of(ws)->fd;
 }
 
 static int queued(struct weir__io *io, struct weir__io_sock *ws) {
@@ -293,9 +321,9 @@ static int queued(struct weir__io *io, struct weir__io_sock *ws) {
 
 /* What is left when the door broke: nobody can pull these sockets' terminals any more. */
 static void abandon(struct weir__epoll *d) {
-    must(d->broken || weir__base_list_empty(&d->all));
-    weir__base_list_each(l, &d->all) {
-        struct weir__epoll_sock *s = container_of(l, struct weir__epoll_sock, all);
+    struct weir__epoll_sock *s;
+    while ((s = weir__io_slots_any(d->io.slots))) {
+        must(d->broken);
         if (s->fd >= 0 && !(s->flags & WEIR__EPOLL_FOREIGN))
             weir__os_close(s->fd);
         weir__epoll_send_clear(s);
@@ -324,17 +352,22 @@ static const struct weir__io_ops epoll_ops = {
     .accept_arm = weir__epoll_accept_arm,
     .recv_arm = weir__epoll_recv_arm,
     .send = weir__epoll_send,
+    .send_zc = weir__epoll_send, /* copies */
     .send_file = weir__epoll_send_file,
     .recv_dgram_arm = weir__epoll_recv_dgram_arm,
     .send_dgram = weir__epoll_send_dgram,
+    .send_fds = weir__epoll_send_fds,
+    .recv_fds = weir__epoll_recv_fds,
     .watch = weir__epoll_watch,
     .cancel = weir__epoll_cancel,
     .close = weir__epoll_close,
     .shutdown = shutdown_write,
+    .set_crypto = set_crypto,
     .local = local,
     .peer = peer,
     .unsent = unsent,
     .parked = parked,
+    .handle = handle,
     .queued = queued,
     .start = start,
     .wait = wait,
@@ -377,7 +410,6 @@ int weir__epoll_new(const struct weir__io_config *c, struct weir__io **out, cons
     d->ignored = c->edge ? EPOLLOUT : 0;
     d->ep = d->bell = -1;
     weir__base_list_init(&d->again);
-    weir__base_list_init(&d->all);
     int rc = open_kernel_side(d, why);
     if (rc < 0) {
         door_free(&d->io);

@@ -12,6 +12,7 @@
 #include "base/compiler.h"
 #include "base/list.h"
 #include "io/io.h"
+#include "os/dgram.h"
 #include <sys/epoll.h>
 
 enum {
@@ -38,14 +39,21 @@ enum weir__epoll_flag {
     WEIR__EPOLL_FAILED = 1024,   /* a send failed: nothing more can be sent */
     WEIR__EPOLL_OVER = 2048,     /* receiving has ended for good, with recv_code */
     WEIR__EPOLL_RESET = 4096,    /* closing is an abort */
+    WEIR__EPOLL_FDS_IN = 8192,   /* the receive that is armed is a recv_fds */
+    WEIR__EPOLL_FDS_OUT = 16384, /* the send in flight is a send_fds */
+    WEIR__EPOLL_FILE = 32768,    /* the send in flight is a send_file */
     WEIR__EPOLL_NO_STREAM = WEIR__EPOLL_LISTENER | WEIR__EPOLL_DGRAM | WEIR__EPOLL_FOREIGN |
                             WEIR__EPOLL_APART,
     WEIR__EPOLL_NO_SEND = WEIR__EPOLL_NO_STREAM | WEIR__EPOLL_SHUT | WEIR__EPOLL_FAILED,
 };
 
-struct weir__epoll_file {
-    struct weir_file *file;
-    uint64_t off, n;
+/* What a datagram socket received and nobody pulled yet: the i-th at buf + i * stride. */
+struct weir__epoll_inbox {
+    struct weir_slice buf;
+    size_t stride, bytes_max; /* bytes_max: of the present arm */
+    unsigned at, n;
+    bool ip;
+    struct weir__os_dgram got[WEIR__OS_DGRAMS_MAX];
 };
 
 struct weir__epoll_sock {
@@ -56,19 +64,26 @@ struct weir__epoll_sock {
     uint16_t flags;
     int code, recv_code, send_code; /* of ended ops; code: accept, connect, watch */
     int64_t credit;                 /* receive: bytes; accept: connections */
-    /* the send in flight: a chain from `part` on, less its first `skip` bytes; or a file; or a
-     * datagram */
-    const struct weir_part *part;
-    size_t skip;
-    uint64_t sent, total;
+    uint64_t sent, total; /* of the send in flight: bytes, or messages */
     union {
-        struct weir__epoll_file file;
-        struct weir_addr *to; /* a copy, from the pool */
+        struct { /* a chain from `part` on, less its first `skip` bytes */
+            const struct weir_part *part;
+            size_t skip;
+        };
+        struct {
+            struct weir_file *file;
+            uint64_t off;
+        };
+        const struct weir__io_message *messages;
+        const struct weir__io_fds *fds_out;
+    };
+    union {
+        struct weir__epoll_inbox *inbox; /* of a datagram socket */
+        struct weir__io_fds *fds_in;
     };
     struct weir__base_fifo_link done;
-    struct weir__base_link again, all;
+    struct weir__base_link again;
 };
-_Static_assert(sizeof(struct weir__epoll_sock) <= 160, "two and a half cache lines");
 
 struct weir__epoll {
     struct weir__io io;
@@ -78,8 +93,8 @@ struct weir__epoll {
     int at, n;              /* the next of n events */
     unsigned accepts, goes; /* accepted of the present event; second goes left in this wait */
     struct weir__base_fifo done;
-    struct weir__base_list again, all; /* all: sockets without their CLOSED */
-    struct weir_slice hot;             /* the receive buffer, whole; used: bytes handed out of it */
+    struct weir__base_list again;
+    struct weir_slice hot; /* the receive buffer, whole; used: bytes handed out of it */
     size_t used;
     uint64_t entropy[16];
     unsigned n_entropy;
@@ -137,7 +152,8 @@ void weir__epoll_again(struct weir__epoll *d, struct weir__epoll_sock *s);
 /* recv.c */
 int weir__epoll_accept_arm(struct weir__io *io, struct weir__io_sock *s, int64_t credit);
 int weir__epoll_recv_arm(struct weir__io *io, struct weir__io_sock *s, int64_t credit);
-int weir__epoll_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *s);
+int weir__epoll_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *s, size_t bytes_max);
+int weir__epoll_recv_fds(struct weir__io *io, struct weir__io_sock *s, struct weir__io_fds *m);
 /* One receive; true: *out is a completion. False: nothing came, or the op ended and waits on
  * door.done. */
 bool weir__epoll_receive(struct weir__epoll *d, struct weir__epoll_sock *s,
@@ -150,8 +166,10 @@ bool weir__epoll_accept(struct weir__epoll *d, struct weir__epoll_sock *s,
 int weir__epoll_send(struct weir__io *io, struct weir__io_sock *s, const struct weir_chain *c);
 int weir__epoll_send_file(struct weir__io *io, struct weir__io_sock *s, struct weir_file *f,
                           uint64_t off, uint64_t n);
-int weir__epoll_send_dgram(struct weir__io *io, struct weir__io_sock *s, const struct weir_addr *to,
-                           const struct weir_chain *c);
+int weir__epoll_send_dgram(struct weir__io *io, struct weir__io_sock *s,
+                           const struct weir__io_message *m, unsigned n);
+int weir__epoll_send_fds(struct weir__io *io, struct weir__io_sock *s,
+                         const struct weir__io_fds *m);
 /* Goes on with the armed send as far as the socket takes it. */
 void weir__epoll_send_on(struct weir__epoll *d, struct weir__epoll_sock *s);
 /* Lets go of what a send kept. */

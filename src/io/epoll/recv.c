@@ -1,4 +1,4 @@
-/* Taking in: stream bytes, datagrams, connections.
+/* Taking in: stream bytes, datagrams, connections, handles.
  *
  * Every receive goes to one buffer of the door. When nobody holds a slice of it any more it is used
  * again from its start, so that a loop which consumes what it gets allocates nothing and stays in
@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "io/epoll/door.h"
 #include "mem/chain.h"
+#include "os/dgram.h"
 #include "os/error.h"
 #include "os/listener.h"
 #include "os/sock.h"
@@ -48,14 +49,40 @@ int weir__epoll_recv_arm(struct weir__io *io, struct weir__io_sock *ws, int64_t 
     return 0;
 }
 
-int weir__epoll_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *ws) {
+int weir__epoll_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *ws, size_t bytes_max) {
+    struct weir__epoll *d = weir__epoll_of(io);
     struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
     int rc = weir__epoll_refused(s, WEIR__IO_RECV, 0);
     if (rc < 0)
         return rc;
-    if (!(s->flags & WEIR__EPOLL_DGRAM))
+    if (!(s->flags & WEIR__EPOLL_DGRAM) || bytes_max > WEIR__IO_RECV_BYTES)
         return WEIR_EBUG;
-    return arm(weir__epoll_of(io), s, WEIR__IO_RECV, -1);
+    s->inbox->bytes_max = bytes_max ? bytes_max : WEIR__IO_RECV_BYTES;
+    arm(d, s, WEIR__IO_RECV, -1);
+    if (s->inbox->at < s->inbox->n)
+        weir__epoll_again(d, s);
+    return 0;
+}
+
+int weir__epoll_recv_fds(struct weir__io *io, struct weir__io_sock *ws, struct weir__io_fds *m) {
+    struct weir__epoll *d = weir__epoll_of(io);
+    struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
+    int rc = weir__epoll_refused(s, WEIR__IO_RECV, WEIR__EPOLL_NO_STREAM);
+    if (rc == 0 && (m->n == 0 || weir__os_is_unix(s->fd) == 0))
+        rc = WEIR_EBUG;
+    if (rc < 0)
+        return rc;
+    s->fds_in = m;
+    m->n_handles = 0;
+    s->flags |= WEIR__EPOLL_FDS_IN;
+    s->busy |= WEIR__IO_RECV;
+    if (s->flags & WEIR__EPOLL_OVER)
+        weir__epoll_end(d, s, WEIR__IO_RECV, s->recv_code);
+    else if ((rc = weir__epoll_interest(d, s)) < 0)
+        weir__epoll_end(d, s, WEIR__IO_RECV, rc);
+    else if (s->flags & WEIR__EPOLL_READABLE)
+        weir__epoll_again(d, s);
+    return 0;
 }
 
 /* Makes room for at least `least` bytes at door.used. */
@@ -89,34 +116,86 @@ static WEIR_NOINLINE void receive_nothing(struct weir__epoll *d, struct weir__ep
     if (r == 0 && s->flags & WEIR__EPOLL_FAILED && s->send_code != WEIR_ECANCELLED &&
         s->send_code != WEIR_ETRUNCATED)
         code = s->send_code; /* the kernel reports a socket's error once, and the send had it */
-    if (!(s->flags & WEIR__EPOLL_DGRAM))
+    if (code == WEIR_ENOMEM) /* the kernel's, and it passes: what is there is still there */
+        s->flags |= WEIR__EPOLL_READABLE;
+    else if (!(s->flags & WEIR__EPOLL_DGRAM))
         s->flags |= WEIR__EPOLL_OVER;
     weir__epoll_end(d, s, WEIR__IO_RECV, code);
 }
 
-static WEIR_NOINLINE bool receive_dgram(struct weir__epoll *d, struct weir__epoll_sock *s,
-                                        struct weir__io_done *out) {
-    if (!room(d, WEIR__IO_RECV_BYTES)) {
+/* As many datagrams as the buffer holds; false: nothing came, or the op has ended. */
+static bool fill_inbox(struct weir__epoll *d, struct weir__epoll_sock *s) {
+    struct weir__epoll_inbox *in = s->inbox;
+    in->stride = in->bytes_max;
+    if (!room(d, in->stride)) {
         weir__epoll_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
         return false;
     }
-    struct sockaddr_storage from;
-    struct iovec part = {d->hot.p + d->used, WEIR__IO_RECV_BYTES};
-    struct msghdr m = {
-        .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &part, .msg_iovlen = 1};
-    ssize_t r = weir__os_recvmsg(s->fd, &m, 0);
-    if (r < 0) {
-        receive_nothing(d, s, r);
-        return false;
+    unsigned max = (unsigned)((d->hot.n - d->used) / in->stride);
+    int n = weir__os_dgram_recv(s->fd, in->ip, d->hot.p + d->used, in->stride, max, in->got);
+    if (n > 0) {
+        size_t bytes = (size_t)(n - 1) * in->stride + in->got[n - 1].n;
+        in->buf = weir_slice_ref(d->hot, d->used, bytes);
+        in->at = 0;
+        in->n = (unsigned)n;
+        d->used += bytes;
+    } else if (weir__os_dgram_skips(n)) {
+        weir__io_count(&d->io.stats.dgrams_lost, 1);
+        weir__epoll_again(d, s);
+    } else {
+        receive_nothing(d, s, n);
     }
-    *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_DGRAM, .handle = -1};
-    out->slice = weir_slice_ref(d->hot, d->used, (size_t)r);
-    weir__os_addr_from_sys(&from, m.msg_namelen, &out->peer);
-    d->used += (size_t)r;
+    return n > 0;
+}
+
+static bool receive_dgram(struct weir__epoll *d, struct weir__epoll_sock *s,
+                          struct weir__io_done *out) {
+    struct weir__epoll_inbox *in = s->inbox;
+    if (in->at == in->n && !fill_inbox(d, s))
+        return false;
+    const struct weir__os_dgram *g = &in->got[in->at];
+    size_t n = g->n < in->bytes_max ? g->n : in->bytes_max; /* it may have waited for another arm */
+    *out = (struct weir__io_done){.user = s->base.user,
+                                  .kind = WEIR__IO_DGRAM,
+                                  .truncated = g->truncated || n < g->n,
+                                  .ecn = g->ecn,
+                                  .segment_bytes = g->segment_bytes,
+                                  .handle = -1,
+                                  .peer = g->peer};
+    if (n)
+        out->slice = weir_slice_ref(in->buf, in->at * in->stride, n);
+    if (++in->at == in->n)
+        weir_slice_release(&in->buf);
     weir__io_count(&d->io.stats.receives, 1);
-    weir__io_count(&d->io.stats.received_bytes, (uint64_t)r);
+    weir__io_count(&d->io.stats.received_bytes, n);
     weir__epoll_again(d, s);
     return true;
+}
+
+static bool receive_fds(struct weir__epoll *d, struct weir__epoll_sock *s) {
+    struct weir__io_fds *m = s->fds_in;
+    int fds[WEIR__IO_HANDLES_MAX];
+    unsigned n = 0;
+    ssize_t r = weir__os_recv_fds(s->fd, fds, WEIR__IO_HANDLES_MAX, &n, m->data, m->n);
+    if (r == -EMSGSIZE) {
+        weir__epoll_end(d, s, WEIR__IO_RECV, WEIR_ETOOBIG);
+    } else if (r <= 0) {
+        receive_nothing(d, s, r);
+    } else {
+        m->n = (size_t)r;
+        m->n_handles = n;
+        for (unsigned i = 0; i < n; i++)
+            m->handles[i] = fds[i];
+        weir__io_count(&d->io.stats.receives, 1);
+        weir__io_count(&d->io.stats.received_bytes, (uint64_t)r);
+        weir__epoll_end(d, s, WEIR__IO_RECV, 0);
+    }
+    return false;
+}
+
+static WEIR_NOINLINE bool receive_other(struct weir__epoll *d, struct weir__epoll_sock *s,
+                                        struct weir__io_done *out) {
+    return s->flags & WEIR__EPOLL_DGRAM ? receive_dgram(d, s, out) : receive_fds(d, s);
 }
 
 /* After r of at most n bytes: does the socket hold more, as far as we know? */
@@ -133,8 +212,8 @@ WEIR_INLINE bool more_follows(struct weir__epoll_sock *s, size_t r, size_t n) {
 
 bool weir__epoll_receive(struct weir__epoll *d, struct weir__epoll_sock *s,
                          struct weir__io_done *out) {
-    if (unlikely(s->flags & WEIR__EPOLL_DGRAM))
-        return receive_dgram(d, s, out);
+    if (unlikely(s->flags & (WEIR__EPOLL_DGRAM | WEIR__EPOLL_FDS_IN)))
+        return receive_other(d, s, out);
     if (unlikely(!room(d, WEIR__EPOLL_REST_MIN))) {
         weir__epoll_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
         return false;

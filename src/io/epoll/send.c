@@ -2,24 +2,16 @@
  * door keeps its place in it. */
 #include "base/assert.h"
 #include "io/epoll/door.h"
+#include "io/gather.h"
 #include "mem/file.h"
+#include "os/dgram.h"
 #include "os/error.h"
 #include "os/sock.h"
 #include <errno.h>
 #include <limits.h>
 
 enum { OUTSIDE = INT_MIN }; /* no errno: the chain is outside the contract */
-
-/* The unsent parts as iovecs: how many, or -1 when the chain is outside the contract. */
-static int gather(const struct weir_part *p, size_t skip, struct iovec *iov) {
-    int n = 0;
-    for (; p; p = p->next, skip = 0) {
-        if (unlikely(!p->slice.p || n == WEIR__IO_SEND_SLICES_MAX))
-            return -1;
-        iov[n++] = (struct iovec){p->slice.p + skip, p->slice.n - skip};
-    }
-    return n;
-}
+enum { BATCH_PARTS = 256 }; /* of the datagrams of one system call */
 
 WEIR_INLINE void count_sent(struct weir__epoll *d, uint64_t bytes) {
     weir__io_count(&d->io.stats.sends, 1);
@@ -32,12 +24,8 @@ static void finish(struct weir__epoll *d, struct weir__epoll_sock *s, int code) 
 }
 
 void weir__epoll_send_clear(struct weir__epoll_sock *s) {
-    if (s->flags & WEIR__EPOLL_DGRAM)
-        weir_mem_free(s->to);
-    s->to = NULL;
-    s->file.file = NULL;
     s->part = NULL;
-    s->flags &= (uint16_t)~WEIR__EPOLL_GO_ON;
+    s->flags &= (uint16_t) ~(WEIR__EPOLL_GO_ON | WEIR__EPOLL_FDS_OUT | WEIR__EPOLL_FILE);
 }
 
 static void advance(struct weir__epoll_sock *s, size_t n) {
@@ -49,7 +37,7 @@ static void advance(struct weir__epoll_sock *s, size_t n) {
 
 static ssize_t send_parts(struct weir__epoll_sock *s) {
     struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
-    int n = gather(s->part, s->skip, iov);
+    int n = weir__io_gather(s->part, s->skip, iov, WEIR__IO_SEND_SLICES_MAX);
     return n == 1 ? weir__os_send(s->fd, iov[0].iov_base, iov[0].iov_len, false)
                   : weir__os_sendv(s->fd, iov, (unsigned)n, false);
 }
@@ -58,34 +46,77 @@ static ssize_t send_parts(struct weir__epoll_sock *s) {
 static ssize_t send_step(struct weir__epoll_sock *s) {
     uint64_t left = s->total - s->sent;
     size_t n = left < WEIR__EPOLL_FILE_STEP ? (size_t)left : WEIR__EPOLL_FILE_STEP;
-    ssize_t r = weir__os_sendfile(s->fd, (int)s->file.file->handle, s->file.off + s->sent, n);
+    ssize_t r = weir__os_sendfile(s->fd, (int)s->file->handle, s->off + s->sent, n);
     if (r == (ssize_t)n)
         s->flags |= WEIR__EPOLL_GO_ON;
     return r;
 }
 
-static ssize_t send_to(struct weir__epoll_sock *s, const struct weir_addr *to) {
-    struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
-    struct sockaddr_storage name;
-    struct msghdr m = {.msg_name = &name, .msg_iov = iov};
-    m.msg_namelen = weir__os_addr_to_sys(to, &name);
-    m.msg_iovlen = (size_t)gather(s->part, 0, iov);
-    return weir__os_sendmsg(s->fd, &m, 0);
+/* The next few datagrams: how many the kernel took. */
+static int send_batch(int fd, const struct weir__io_message *m, uint64_t n) {
+    struct weir__os_dgram_out out[WEIR__OS_DGRAMS_OUT_MAX];
+    struct iovec iov[BATCH_PARTS];
+    int used = 0;
+    unsigned i = 0;
+    for (; i < n && i < WEIR__OS_DGRAMS_OUT_MAX; i++) {
+        int parts = weir__io_gather(m[i].chain.first, 0, iov + used, BATCH_PARTS - used);
+        if (parts < 0) /* with the next call */
+            break;
+        out[i] = (struct weir__os_dgram_out){&m[i].to, iov + used, (unsigned)parts,
+                                             m[i].segment_bytes};
+        used += parts;
+    }
+    return weir__os_dgram_send(fd, out, i);
+}
+
+/* true: all of them were taken, or one failed; false: the rest waits for room. */
+static bool pump_dgrams(struct weir__epoll *d, struct weir__epoll_sock *s, int *code) {
+    *code = 0;
+    while (s->sent < s->total) {
+        int r = send_batch(s->fd, s->messages + s->sent, s->total - s->sent);
+        if (r == -EAGAIN && s->inbox->ip)
+            return false;
+        if (r == -EAGAIN) /* the peer's queue is full, and epoll does not tell about that one */
+            r = -ENOBUFS;
+        if (weir__os_dgram_skips(r)) {
+            weir__io_count(&d->io.stats.dgrams_lost, 1);
+            r = 1;
+        }
+        if (r <= 0) {
+            *code = weir__os_error(r);
+            return true;
+        }
+        s->sent += (uint64_t)r;
+    }
+    return true;
+}
+
+static bool pump_fds(struct weir__epoll_sock *s, int *code) {
+    const struct weir__io_fds *m = s->fds_out;
+    int fds[WEIR__IO_HANDLES_MAX];
+    for (unsigned i = 0; i < m->n_handles; i++)
+        fds[i] = (int)m->handles[i];
+    ssize_t r = weir__os_send_fds(s->fd, fds, m->n_handles, m->data, m->n);
+    if (r > 0)
+        s->sent = (uint64_t)r;
+    *code = r < 0 ? weir__os_error((int)r) : 0;
+    return r != -EAGAIN;
 }
 
 /* Sends until all is gone, the socket is full, or it failed; false: still in flight. */
-static bool pump(struct weir__epoll *d, struct weir__epoll_sock *s, int *code) {
+static bool pump_stream(struct weir__epoll *d, struct weir__epoll_sock *s, int *code) {
     *code = 0;
     s->flags &= (uint16_t)~WEIR__EPOLL_GO_ON;
+    bool file = s->flags & WEIR__EPOLL_FILE;
     while (s->sent < s->total) {
-        ssize_t r = s->file.file ? send_step(s) : send_parts(s);
+        ssize_t r = file ? send_step(s) : send_parts(s);
         if (r == -EAGAIN)
             return false;
         if (r <= 0) {
             *code = r ? weir__os_error((int)r) : WEIR_ETRUNCATED;
             return true;
         }
-        if (s->file.file)
+        if (file)
             s->sent += (uint64_t)r;
         else
             advance(s, (size_t)r);
@@ -103,6 +134,12 @@ static bool pump(struct weir__epoll *d, struct weir__epoll_sock *s, int *code) {
     return true;
 }
 
+static bool pump(struct weir__epoll *d, struct weir__epoll_sock *s, int *code) {
+    if (s->flags & WEIR__EPOLL_DGRAM)
+        return pump_dgrams(d, s, code);
+    return s->flags & WEIR__EPOLL_FDS_OUT ? pump_fds(s, code) : pump_stream(d, s, code);
+}
+
 /* The socket is full: the kernel has to say when it is not. */
 static void await_room(struct weir__epoll *d, struct weir__epoll_sock *s) {
     if (s->flags & WEIR__EPOLL_GO_ON)
@@ -114,17 +151,10 @@ static void await_room(struct weir__epoll *d, struct weir__epoll_sock *s) {
 
 void weir__epoll_send_on(struct weir__epoll *d, struct weir__epoll_sock *s) {
     int code;
-    if (s->flags & WEIR__EPOLL_DGRAM) {
-        ssize_t r = send_to(s, s->to);
-        if (r == -EAGAIN)
-            return;
-        s->sent = r < 0 ? 0 : (uint64_t)r;
-        finish(d, s, r < 0 ? weir__os_error((int)r) : 0);
-    } else if (pump(d, s, &code)) {
+    if (pump(d, s, &code))
         finish(d, s, code);
-    } else {
+    else
         await_room(d, s);
-    }
 }
 
 /* A send that did not go whole at once: r is what the first call said. */
@@ -154,7 +184,7 @@ static WEIR_NOINLINE int keep(struct weir__epoll *d, struct weir__epoll_sock *s,
 /* Apart from the hot path, which needs no kilobyte of stack. */
 static WEIR_NOINLINE ssize_t send_gather(int fd, const struct weir_part *first) {
     struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
-    int n = gather(first, 0, iov);
+    int n = weir__io_gather(first, 0, iov, WEIR__IO_SEND_SLICES_MAX);
     return n < 0 ? OUTSIDE : weir__os_sendv(fd, iov, (unsigned)n, false);
 }
 
@@ -180,24 +210,18 @@ int weir__epoll_send(struct weir__io *io, struct weir__io_sock *ws, const struct
     return keep(d, s, c, r);
 }
 
-int weir__epoll_send_file(struct weir__io *io, struct weir__io_sock *ws, struct weir_file *f,
-                          uint64_t off, uint64_t n) {
-    struct weir__epoll *d = weir__epoll_of(io);
-    struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
-    int rc = weir__epoll_refused(s, WEIR__IO_SEND, WEIR__EPOLL_NO_SEND);
-    if (rc < 0 || n == 0)
-        return rc < 0 ? rc : WEIR_EBUG;
-    s->file = (struct weir__epoll_file){.file = f, .off = off};
-    s->sent = 0;
-    s->total = n;
-    s->busy |= WEIR__IO_SEND;
+/* A send that is no chain, begun: as far as it goes at once. */
+static int first_go(struct weir__epoll *d, struct weir__epoll_sock *s, uint64_t total) {
     int code;
+    s->sent = 0;
+    s->total = total;
+    s->busy |= WEIR__IO_SEND;
     if (!pump(d, s, &code)) {
         weir__io_count(&d->io.stats.partial_sends, 1);
         await_room(d, s);
     } else if (code == 0 && !d->defer) {
         s->busy &= (uint8_t)~WEIR__IO_SEND;
-        count_sent(d, n);
+        count_sent(d, s->sent);
         weir__epoll_send_clear(s);
         return 1;
     } else {
@@ -206,34 +230,39 @@ int weir__epoll_send_file(struct weir__io *io, struct weir__io_sock *ws, struct 
     return 0;
 }
 
-int weir__epoll_send_dgram(struct weir__io *io, struct weir__io_sock *ws,
-                           const struct weir_addr *to, const struct weir_chain *c) {
-    struct weir__epoll *d = weir__epoll_of(io);
+int weir__epoll_send_file(struct weir__io *io, struct weir__io_sock *ws, struct weir_file *f,
+                          uint64_t off, uint64_t n) {
     struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
-    struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
+    int rc = weir__epoll_refused(s, WEIR__IO_SEND, WEIR__EPOLL_NO_SEND);
+    if (rc < 0 || n == 0)
+        return rc < 0 ? rc : WEIR_EBUG;
+    s->file = f;
+    s->off = off;
+    s->flags |= WEIR__EPOLL_FILE;
+    return first_go(weir__epoll_of(io), s, n);
+}
+
+int weir__epoll_send_dgram(struct weir__io *io, struct weir__io_sock *ws,
+                           const struct weir__io_message *m, unsigned n) {
+    struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
     int rc = weir__epoll_refused(s, WEIR__IO_SEND, 0);
     if (rc < 0)
         return rc;
-    if (outside(c) || !(s->flags & WEIR__EPOLL_DGRAM) || gather(c->first, 0, iov) < 0)
+    if (!(s->flags & WEIR__EPOLL_DGRAM) || !weir__io_messages_fit(m, n, s->inbox->ip))
         return WEIR_EBUG;
-    s->part = c->first;
-    s->total = c->bytes;
-    ssize_t r = send_to(s, to);
-    if (r == (ssize_t)c->bytes && !d->defer) {
-        count_sent(d, c->bytes);
-        return 1;
-    }
-    s->busy |= WEIR__IO_SEND;
-    s->sent = r < 0 ? 0 : (uint64_t)r;
-    if (r == -EAGAIN)
-        s->to = weir_mem_new(d->io.mem, sizeof *s->to);
-    if (r != -EAGAIN) {
-        finish(d, s, r < 0 ? weir__os_error((int)r) : 0);
-    } else if (s->to) {
-        *s->to = *to;
-        await_room(d, s);
-    } else { /* a datagram that finds neither room nor memory is lost, as any may be */
-        finish(d, s, WEIR_ENOMEM);
-    }
-    return 0;
+    s->messages = m;
+    return first_go(weir__epoll_of(io), s, n);
+}
+
+int weir__epoll_send_fds(struct weir__io *io, struct weir__io_sock *ws,
+                         const struct weir__io_fds *m) {
+    struct weir__epoll_sock *s = weir__epoll_sock_of(ws);
+    int rc = weir__epoll_refused(s, WEIR__IO_SEND, WEIR__EPOLL_NO_SEND);
+    if (rc < 0)
+        return rc;
+    if (!weir__io_fds_fit(m) || weir__os_is_unix(s->fd) == 0)
+        return WEIR_EBUG;
+    s->fds_out = m;
+    s->flags |= WEIR__EPOLL_FDS_OUT;
+    return first_go(weir__epoll_of(io), s, m->n);
 }

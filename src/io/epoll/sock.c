@@ -5,6 +5,7 @@
 #include "os/error.h"
 #include "os/listener.h"
 #include "os/sock.h"
+#include "os/sockopt.h"
 #include <errno.h>
 
 enum { BACKLOG = 4096, TOKEN_KIND = 1 };
@@ -111,14 +112,16 @@ static int sock_new(struct weir__epoll *d, int fd, unsigned flags, void *user,
     s->base.user = user;
     s->fd = fd;
     s->flags = (uint16_t)flags;
-    weir__base_list_push_back(&d->all, &s->all);
     weir__io_count(&d->io.stats.opened, 1);
     *out = s;
     return 0;
 }
 
 void weir__epoll_forget(struct weir__epoll *d, struct weir__epoll_sock *s) {
-    weir__base_list_remove(&s->all);
+    if (unlikely(s->flags & WEIR__EPOLL_DGRAM) && s->inbox) {
+        weir_slice_release(&s->inbox->buf);
+        weir_mem_free(s->inbox);
+    }
     weir__io_slot_free(d->io.slots, s->base.ref);
     weir_mem_free(s);
     weir__io_count(&d->io.stats.closed, 1);
@@ -126,6 +129,18 @@ void weir__epoll_forget(struct weir__epoll *d, struct weir__epoll_sock *s) {
 
 static unsigned stream_flags(const struct weir__epoll *d) {
     return d->edge ? WEIR__EPOLL_EDGE : 0;
+}
+
+static int inbox_new(struct weir__epoll *d, struct weir__epoll_sock *s,
+                     const struct weir__io_listen *o) {
+    int rc = weir__os_dgram_setup(s->fd, o->gro);
+    if (rc < 0)
+        return weir__os_error(rc);
+    s->inbox = weir_mem_new(d->io.mem, sizeof *s->inbox);
+    if (!s->inbox)
+        return WEIR_ENOMEM;
+    s->inbox->ip = rc;
+    return 0;
 }
 
 int weir__epoll_listen(struct weir__io *io, const struct weir__io_listen *o, void *user,
@@ -138,7 +153,10 @@ int weir__epoll_listen(struct weir__io *io, const struct weir__io_listen *o, voi
                                         .backlog = o->backlog ? o->backlog : BACKLOG,
                                         .claim_ms = o->claim_ms,
                                         .reuse_port = o->reuse_port,
-                                        .datagram = o->datagram});
+                                        .steer = o->steer,
+                                        .n_steer = o->n_steer,
+                                        .datagram = o->datagram,
+                                        .options = o->options});
         if (fd < 0)
             return weir__os_error(fd);
     } else {
@@ -148,6 +166,11 @@ int weir__epoll_listen(struct weir__io *io, const struct weir__io_listen *o, voi
     }
     struct weir__epoll_sock *s;
     rc = sock_new(d, fd, o->datagram ? WEIR__EPOLL_DGRAM : WEIR__EPOLL_LISTENER, user, &s);
+    if (rc == 0 && o->datagram) {
+        rc = inbox_new(d, s, o);
+        if (rc < 0)
+            weir__epoll_forget(d, s);
+    }
     if (rc < 0) {
         if (o->handle < 0)
             weir__os_close(fd);
@@ -174,13 +197,13 @@ int weir__epoll_connect(struct weir__io *io, const struct weir__io_connect *o, v
     if (fd < 0)
         return weir__os_error(fd);
     struct weir__epoll_sock *s;
-    int rc = sock_new(d, fd, stream_flags(d) | WEIR__EPOLL_APART, user, &s);
+    int rc = weir__os_error(weir__os_sock_apply(fd, o->options, false));
+    if (rc >= 0)
+        rc = sock_new(d, fd, stream_flags(d) | WEIR__EPOLL_APART, user, &s);
     if (rc < 0) {
         weir__os_close(fd);
         return rc;
     }
-    if (o->addr.kind != WEIR__ADDR_UNIX)
-        count_if(weir__os_set_nodelay(fd, true) < 0);
     s->busy = WEIR__IO_CONNECT;
     rc = weir__os_connect(fd, &o->addr);
     if (rc == -EINPROGRESS)
@@ -236,6 +259,10 @@ void weir__epoll_close(struct weir__io *io, struct weir__io_sock *ws, bool abort
         s->flags |= WEIR__EPOLL_RESET;
     s->busy |= WEIR__EPOLL_CLOSED;
     unsigned ops = weir__epoll_armed(s) & ~(unsigned)(abort ? 0 : WEIR__IO_SEND);
+    if (s->flags & WEIR__EPOLL_DGRAM) {
+        weir_slice_release(&s->inbox->buf);
+        s->inbox->at = s->inbox->n;
+    }
     weir__epoll_cancel(io, ws, ops & ~(unsigned)WEIR__EPOLL_CLOSED);
     if (weir__epoll_armed(s) == WEIR__EPOLL_CLOSED && s->fd >= 0)
         finish_close(d, s);

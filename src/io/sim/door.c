@@ -142,7 +142,3 @@ void weir__iosim_sleep(struct weir__io *io) {
 uint64_t weir__iosim_until(const struct weir__io *io) {
     return container_of(io, struct weir__iosim_door, io)->until_ns;
 }
-
-intptr_t weir__iosim_handle(const struct weir__io_sock *s) {
-    return container_of(s, struct weir__iosim_sock, base)->handle;
-}

@@ -8,9 +8,21 @@ struct weir__iosim_file *weir__iosim_file_new(struct weir__iosim_net *net,
                                               struct weir__iosim_end *end,
                                               struct weir__iosim_port *port) {
     struct weir__iosim_file *f = weir__iosim_alloc(net, sizeof *f);
+    f->refs = 1;
     f->end = end;
     f->port = port;
     return f;
+}
+
+void weir__iosim_file_unref(struct weir__iosim_net *net, struct weir__iosim_file *f, bool abort) {
+    (void)net;
+    if (--f->refs)
+        return;
+    if (f->end)
+        weir__iosim_end_close(f->end, abort);
+    else
+        weir__iosim_port_free(f->port);
+    weir_mem_free(f);
 }
 
 bool weir__iosim_handles_full(struct weir__iosim_net *net) {
@@ -43,11 +55,7 @@ void weir__iosim_handle_close(struct weir__iosim_net *net, intptr_t handle, bool
     must(f);
     net->files[handle - WEIR__IOSIM_HANDLE_MIN] = NULL;
     net->handles--;
-    if (f->end)
-        weir__iosim_end_close(f->end, abort);
-    else
-        weir__iosim_port_free(f->port);
-    weir_mem_free(f);
+    weir__iosim_file_unref(net, f, abort);
 }
 
 /* --- contents -------------------------------------------------------------------------------- */

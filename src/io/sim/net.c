@@ -73,6 +73,7 @@ static void dispatch(struct weir__iosim_net *net, const struct weir__iosim_event
     case WEIR__IOSIM_EV_TERMINAL:
     case WEIR__IOSIM_EV_CANCEL:
     case WEIR__IOSIM_EV_READY:
+    case WEIR__IOSIM_EV_UNPIN:
     case WEIR__IOSIM_EV_CLOSED: weir__iosim_sock_event(e); break;
     case WEIR__IOSIM_EV_READ: weir__iosim_peer_sip(e->object); break;
     }

@@ -30,6 +30,7 @@ enum weir__iosim_event_kind {
     WEIR__IOSIM_EV_READY,    /* sock: held input shows up */
     WEIR__IOSIM_EV_CLOSED,   /* sock: is closed */
     WEIR__IOSIM_EV_READ,     /* peer: a slow reader's next sip */
+    WEIR__IOSIM_EV_UNPIN,    /* sock: send number n lets go of its bytes */
 };
 
 struct weir__iosim_route {
@@ -40,6 +41,8 @@ struct weir__iosim_seg { /* bytes on their way or unread */
     struct weir__iosim_seg *next;
     uint32_t n, off;                 /* data[off, n) is unread */
     struct weir__iosim_route *route; /* datagrams */
+    struct weir__iosim_file **files; /* a message with handles; a reference each */
+    uint32_t n_files;
     uint8_t data[];
 };
 
@@ -77,16 +80,17 @@ struct weir__iosim_port {
     struct weir__base_link link; /* in net->ports */
     struct weir__iosim_net *net;
     struct weir_addr addr;
-    bool datagram, reuse_port;
+    bool datagram, reuse_port, gro;
     uint32_t backlog, queued;
     struct weir__iosim_end *queue, *queue_last; /* connections nobody accepted yet */
     struct weir__iosim_seg *dgrams, *dgrams_last;
-    uint64_t last_arrival_ns; /* of datagrams from here */
-    struct weir__iosim_sock *sock;
+    uint64_t last_arrival_ns;     /* of datagrams from here */
+    struct weir__base_list socks; /* more than one after a hand-over */
     struct weir__iosim_peer *raw; /* a raw listener */
 };
 
 struct weir__iosim_file {
+    uint32_t refs; /* handles, and messages on their way */
     struct weir__iosim_end *end;
     struct weir__iosim_port *port;
 };
@@ -107,7 +111,7 @@ struct weir__iosim_net {
     struct weir__base_list streams, ports, peers, contents;
     struct weir__iosim_file **files; /* by handle - WEIR__IOSIM_HANDLE_MIN */
     uint32_t n_files, cap_files, handles;
-    uint32_t doors, socks, leaked;
+    uint32_t doors, socks, leaked, names;
     uint16_t next_port;
     uint64_t faults[WEIR__IOSIM_FAULTS];
 };
@@ -133,6 +137,7 @@ bool weir__iosim_handles_full(struct weir__iosim_net *net);
 /* Takes f. The caller asked weir__iosim_handles_full before. */
 intptr_t weir__iosim_handle_new(struct weir__iosim_net *net, struct weir__iosim_file *f);
 struct weir__iosim_file *weir__iosim_handle_file(struct weir__iosim_net *net, intptr_t handle);
+void weir__iosim_file_unref(struct weir__iosim_net *net, struct weir__iosim_file *f, bool abort);
 void weir__iosim_handle_close(struct weir__iosim_net *net, intptr_t handle, bool abort);
 /* Bytes [off, off + n) of f as send_file sees them; returns how many are there. */
 size_t weir__iosim_file_read(struct weir__iosim_net *net, const struct weir_file *f, uint64_t off,
@@ -180,6 +185,13 @@ enum weir__iosim_op {
     WEIR__IOSIM_OPS,
 };
 
+struct weir__iosim_pin { /* a send whose bytes are still needed */
+    struct weir__iosim_pin *next;
+    uint32_t number;
+    const struct weir_chain *chain;
+    uint64_t hash; /* of its bytes: nobody may change them */
+};
+
 struct weir__iosim_sock {
     struct weir__io_sock base;
     struct weir__iosim_door *door;
@@ -187,6 +199,7 @@ struct weir__iosim_sock {
     intptr_t handle;
     uint64_t serial;                  /* its name in the trace */
     struct weir__base_link door_link; /* in door->all */
+    struct weir__base_link port_link; /* in port->socks */
     uint32_t ready_at, terminal_at;   /* place in the door's arrays + 1; 0 not there */
     /* bits 1 << op: armed until its last completion was yielded; then at most one of: cancelling
      * (the cancel has not landed), ending (the terminal is decided and on its way), ended (waits
@@ -203,7 +216,15 @@ struct weir__iosim_sock {
     int64_t accept_credit, recv_credit;
     const struct weir_chain *send;
     const struct weir_file *send_file;
-    uint64_t send_off, send_bytes, sent_bytes;
+    uint64_t send_off, send_bytes, sent_bytes; /* of send_dgram: messages */
+    const struct weir__io_fds *send_fds;
+    struct weir__io_fds *recv_fds;
+    size_t dgram_bytes_max;
+    bool plain;         /* had a recv_arm */
+    bool may_pin;       /* the send in flight */
+    uint32_t zc_number; /* of the last send_zc */
+    uint64_t zc_hash;
+    struct weir__iosim_pin *pins, *unpinned; /* without their notice; notices for next */
 };
 
 int weir__iosim_sock_new(struct weir__iosim_door *d, struct weir__iosim_file *f, intptr_t handle,
@@ -222,12 +243,32 @@ void weir__iosim_sock_up(struct weir__iosim_sock *s, int code);
 void weir__iosim_sock_event(const struct weir__iosim_event *e);
 /* Yields one terminal of s, which has one. */
 void weir__iosim_sock_yield(struct weir__iosim_sock *s, struct weir__io_done *out);
+/* No buffer for a receive: false, for it is a terminal now. */
+bool weir__iosim_sock_no_buffer(struct weir__iosim_sock *s);
+/* How receiving ended at a stream whose input is all taken. */
+int weir__iosim_sock_over(const struct weir__iosim_sock *s);
 /* Yields one receive, accept or datagram; false: nothing was there after all. */
 bool weir__iosim_sock_receive(struct weir__iosim_sock *s, struct weir__io_done *out);
 
 static inline bool weir__iosim_sock_live(const struct weir__iosim_sock *s, enum weir__iosim_op op) {
     return (s->armed & ~s->ending & ~s->ended) >> op & 1;
 }
+
+/* message.c: datagrams, and messages with handles */
+bool weir__iosim_dgram_one(struct weir__iosim_sock *s, struct weir__io_done *out);
+int weir__iosim_dgrams_out(struct weir__iosim_sock *s, const struct weir__io_message *m,
+                           unsigned n);
+bool weir__iosim_fds_one(struct weir__iosim_sock *s);
+/* false: the window is full. */
+bool weir__iosim_fds_out(struct weir__iosim_sock *s, struct weir__iosim_end *e);
+
+/* pin.c: zero-copy sends */
+uint64_t weir__iosim_chain_hash(const struct weir_chain *c);
+/* The send that has just ended may keep its bytes. */
+void weir__iosim_pin(struct weir__iosim_sock *s, struct weir__io_done *out);
+void weir__iosim_pin_event(struct weir__iosim_sock *s, uint32_t number);
+void weir__iosim_pin_yield(struct weir__iosim_sock *s, struct weir__io_done *out);
+void weir__iosim_pins_free(struct weir__iosim_sock *s);
 
 /* door.c */
 struct weir__iosim_door {

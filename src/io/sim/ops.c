@@ -2,7 +2,7 @@
  * mistake shows here first. */
 #include "io/sim/net.h"
 #include "base/assert.h"
-#include <string.h>
+#include "io/gather.h"
 
 static struct weir__iosim_door *door_of(struct weir__io *io) {
     return container_of(io, struct weir__iosim_door, io);
@@ -37,9 +37,11 @@ static int sim_listen(struct weir__io *io, const struct weir__io_listen *o, void
     struct weir__iosim_door *d = door_of(io);
     struct weir__iosim_sock *s;
     int rc;
+    if (o->steer)
+        return WEIR_ENOTSUP; /* there are no CPUs */
     if (o->handle >= 0) {
         struct weir__iosim_file *f = weir__iosim_handle_file(d->net, o->handle);
-        if (!f || !f->port || f->port->sock)
+        if (!f || !f->port || f->port->datagram != o->datagram)
             return WEIR_EINVAL;
         rc = weir__iosim_sock_new(d, f, o->handle, user, &s);
     } else {
@@ -120,6 +122,7 @@ static int sim_recv_arm(struct weir__io *io, struct weir__io_sock *sock, int64_t
     if (rc < 0)
         return rc;
     s->recv_credit = credit;
+    s->plain = true;
     weir__iosim_sock_hold(s);
     return 0;
 }
@@ -141,6 +144,8 @@ static int start_send(struct weir__iosim_sock *s, uint64_t bytes) {
     s->sent_bytes = 0;
     s->send = NULL;
     s->send_file = NULL;
+    s->send_fds = NULL;
+    s->may_pin = false;
     weir__io_count(&s->door->io.stats.sends, 1);
     return 0;
 }
@@ -174,6 +179,18 @@ static int sim_send(struct weir__io *io, struct weir__io_sock *sock, const struc
     return 0;
 }
 
+static int sim_send_zc(struct weir__io *io, struct weir__io_sock *sock,
+                       const struct weir_chain *c) {
+    struct weir__iosim_sock *s = sock_of(sock);
+    int rc = sim_send(io, sock, c);
+    if (rc < 0)
+        return rc;
+    s->may_pin = true;
+    s->zc_number++;
+    s->zc_hash = weir__iosim_chain_hash(c);
+    return 0;
+}
+
 static int sim_send_file(struct weir__io *io, struct weir__io_sock *sock, struct weir_file *f,
                          uint64_t off, uint64_t n) {
     struct weir__iosim_sock *s = sock_of(sock);
@@ -191,43 +208,72 @@ static int sim_send_file(struct weir__io *io, struct weir__io_sock *sock, struct
     return 0;
 }
 
-static int sim_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *sock) {
+static int sim_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *sock, size_t bytes_max) {
     struct weir__iosim_sock *s = sock_of(sock);
     (void)io;
     if (s->closing)
         return WEIR_EGONE;
-    if (!s->datagram)
+    if (!s->datagram || bytes_max > WEIR__IO_RECV_BYTES)
         return WEIR_EBUG;
     int rc = weir__iosim_sock_arm(s, WEIR__IOSIM_OP_RECV);
-    if (rc == 0)
-        weir__iosim_sock_hold(s);
-    return rc;
+    if (rc < 0)
+        return rc;
+    s->dgram_bytes_max = bytes_max ? bytes_max : WEIR__IO_RECV_BYTES;
+    weir__iosim_sock_hold(s);
+    return 0;
 }
 
 static int sim_send_dgram(struct weir__io *io, struct weir__io_sock *sock,
-                          const struct weir_addr *to, const struct weir_chain *c) {
-    enum { DGRAM_BYTES_MAX = 65507 };
+                          const struct weir__io_message *m, unsigned n) {
     struct weir__iosim_sock *s = sock_of(sock);
-    struct weir__iosim_net *net = door_of(io)->net;
+    (void)io;
     if (s->closing)
         return WEIR_EGONE;
-    if (!s->datagram || c->bytes > DGRAM_BYTES_MAX)
+    if (!s->datagram || !weir__io_messages_fit(m, n, port_of(s)->addr.kind != WEIR__ADDR_UNIX))
         return WEIR_EBUG;
-    int rc = start_send(s, c->bytes);
+    int rc = start_send(s, n);
+    if (rc == 0)
+        weir__iosim_sock_end_later(s, WEIR__IOSIM_OP_SEND, weir__iosim_dgrams_out(s, m, n));
+    return rc;
+}
+
+static bool is_unix_stream(const struct weir__iosim_sock *s) {
+    const struct weir__iosim_end *e = end_of(s);
+    return e && s->connected && e->local.kind == WEIR__ADDR_UNIX;
+}
+
+static int sim_send_fds(struct weir__io *io, struct weir__io_sock *sock,
+                        const struct weir__io_fds *m) {
+    struct weir__iosim_sock *s = sock_of(sock);
+    (void)io;
+    int rc = may_send(s);
+    if (rc == 0 && (!is_unix_stream(s) || !weir__io_fds_fit(m)))
+        rc = WEIR_EBUG;
+    for (unsigned i = 0; rc == 0 && i < m->n_handles; i++)
+        if (!weir__iosim_handle_file(s->door->net, m->handles[i]))
+            rc = WEIR_EBUG;
+    if (rc == 0)
+        rc = start_send(s, m->n);
     if (rc < 0)
         return rc;
-    struct weir__iosim_port *p = port_of(s);
-    struct weir__iosim_seg *seg = weir__iosim_seg_new(net, (size_t)c->bytes);
-    must(weir_chain_read(c, 0, seg->data, (size_t)c->bytes) == 0);
-    seg->route = weir__iosim_alloc(net, sizeof *seg->route);
-    seg->route->to = *to;
-    seg->route->from = p->addr;
-    if (p->addr.kind == WEIR__ADDR_IP4 && p->addr.ip4[0] == 0)
-        memcpy(seg->route->from.ip4, (uint8_t[4]){10, 0, 0, 1}, 4);
-    weir__iosim_dgram_send(p, seg);
-    s->sent_bytes = c->bytes;
-    weir__io_count(&io->stats.sent_bytes, c->bytes);
-    weir__iosim_sock_end_later(s, WEIR__IOSIM_OP_SEND, 0);
+    s->send_fds = m;
+    go(s);
+    return 0;
+}
+
+static int sim_recv_fds(struct weir__io *io, struct weir__io_sock *sock, struct weir__io_fds *m) {
+    struct weir__iosim_sock *s = sock_of(sock);
+    (void)io;
+    if (s->closing)
+        return WEIR_EGONE;
+    if (!is_unix_stream(s) || s->plain || m->n == 0)
+        return WEIR_EBUG;
+    int rc = weir__iosim_sock_arm(s, WEIR__IOSIM_OP_RECV);
+    if (rc < 0)
+        return rc;
+    s->recv_fds = m;
+    m->n_handles = 0;
+    weir__iosim_sock_hold(s);
     return 0;
 }
 
@@ -262,6 +308,17 @@ static int sim_shutdown(struct weir__io *io, struct weir__io_sock *sock) {
     s->shut = true;
     weir__iosim_end_fin(e);
     return 0;
+}
+
+static int sim_set_crypto(struct weir__io *io, struct weir__io_sock *sock,
+                          const struct weir__io_crypto *keys) {
+    struct weir__iosim_sock *s = sock_of(sock);
+    (void)io;
+    if (s->closing)
+        return WEIR_EGONE;
+    if (!end_of(s) || !s->connected || s->armed & (keys->tx ? WEIR__IO_SEND : WEIR__IO_RECV))
+        return WEIR_EBUG;
+    return WEIR_ENOTSUP; /* there is no kernel */
 }
 
 static int sim_local(struct weir__io *io, struct weir__io_sock *sock, struct weir_addr *out) {
@@ -302,6 +359,11 @@ static int64_t sim_parked(struct weir__io *io, struct weir__io_sock *sock) {
     return e ? (int64_t)e->parked : s->n_parked;
 }
 
+static intptr_t sim_handle(struct weir__io *io, struct weir__io_sock *sock) {
+    (void)io;
+    return sock_of(sock)->closing ? WEIR_EGONE : sock_of(sock)->handle;
+}
+
 static int sim_queued(struct weir__io *io, struct weir__io_sock *sock) {
     (void)io;
     struct weir__iosim_sock *s = sock_of(sock);
@@ -318,17 +380,22 @@ const struct weir__io_ops weir__iosim_ops = {
     .accept_arm = sim_accept_arm,
     .recv_arm = sim_recv_arm,
     .send = sim_send,
+    .send_zc = sim_send_zc,
     .send_file = sim_send_file,
     .recv_dgram_arm = sim_recv_dgram_arm,
     .send_dgram = sim_send_dgram,
+    .send_fds = sim_send_fds,
+    .recv_fds = sim_recv_fds,
     .watch = sim_watch,
     .cancel = sim_cancel,
     .close = sim_close,
     .shutdown = sim_shutdown,
+    .set_crypto = sim_set_crypto,
     .local = sim_local,
     .peer = sim_peer,
     .unsent = sim_unsent,
     .parked = sim_parked,
+    .handle = sim_handle,
     .queued = sim_queued,
     .start = weir__iosim_door_start,
     .wait = weir__iosim_door_wait,

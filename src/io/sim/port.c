@@ -33,6 +33,14 @@ static bool in_use(struct weir__iosim_net *net, const struct weir__io_listen *o,
     return false;
 }
 
+/* An abstract name like those that the kernel gives. */
+static void draw_name(struct weir__iosim_net *net, struct weir_addr *a) {
+    uint32_t name = net->names++;
+    a->path_len = 6;
+    for (int i = 5; i > 0; i--, name >>= 4)
+        a->path[i] = "0123456789abcdef"[name & 15];
+}
+
 static void draw_port(struct weir__iosim_net *net, struct weir_addr *a) {
     if (a->kind == WEIR__ADDR_UNIX)
         return;
@@ -46,6 +54,8 @@ int weir__iosim_port_new(struct weir__iosim_net *net, const struct weir__io_list
     struct weir_addr at = o->addr;
     if (at.kind == WEIR__ADDR_NONE)
         return WEIR_EINVAL;
+    if (at.kind == WEIR__ADDR_UNIX && at.path_len == 0)
+        draw_name(net, &at);
     if (at.kind != WEIR__ADDR_UNIX && at.port == 0) {
         do {
             draw_port(net, &at);
@@ -57,6 +67,8 @@ int weir__iosim_port_new(struct weir__iosim_net *net, const struct weir__io_list
     p->net = net;
     p->addr = at;
     p->datagram = o->datagram;
+    p->gro = o->gro;
+    weir__base_list_init(&p->socks);
     p->reuse_port = o->reuse_port;
     p->backlog = o->backlog > 0 ? (uint32_t)o->backlog : 4096;
     if (p->backlog > net->opt.backlog_max)
@@ -78,7 +90,7 @@ struct weir__iosim_end *weir__iosim_port_pop(struct weir__iosim_port *p) {
 
 /* Connections that nobody accepted are reset, as a kernel does. */
 void weir__iosim_port_free(struct weir__iosim_port *p) {
-    must(!p->sock);
+    must(weir__base_list_empty(&p->socks));
     struct weir__iosim_end *e;
     while ((e = weir__iosim_port_pop(p)))
         weir__iosim_end_close(e, true);
@@ -105,8 +117,8 @@ static struct weir__iosim_port *route(struct weir__iosim_net *net, const struct 
 }
 
 static void tell(struct weir__iosim_port *p) {
-    if (p->sock)
-        weir__iosim_sock_look(p->sock);
+    weir__base_list_each(l, &p->socks)
+        weir__iosim_sock_look(container_of(l, struct weir__iosim_sock, port_link));
 }
 
 /* --- connecting ------------------------------------------------------------------------------ */

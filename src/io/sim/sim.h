@@ -81,8 +81,6 @@ bool weir__iosim_due(const struct weir__io *io);
 void weir__iosim_sleep(struct weir__io *io);
 /* Until when its last wait meant to sleep, in ns. */
 uint64_t weir__iosim_until(const struct weir__io *io);
-/* The handle behind a socket of this door, as send_fds wants it. The socket keeps it. */
-intptr_t weir__iosim_handle(const struct weir__io_sock *s);
 
 /* Handles and sockets that are open now. */
 unsigned weir__iosim_open(const struct weir__iosim_net *net);

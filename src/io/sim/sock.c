@@ -46,7 +46,7 @@ int weir__iosim_sock_new(struct weir__iosim_door *d, struct weir__iosim_file *f,
     s->handle = handle;
     s->serial = ++d->net->serial;
     if (f->port) {
-        f->port->sock = s;
+        weir__base_list_push_back(&f->port->socks, &s->port_link);
         s->datagram = f->port->datagram;
     } else {
         f->end->owner_kind = WEIR__IOSIM_SOCK;
@@ -68,6 +68,7 @@ void weir__iosim_sock_free(struct weir__iosim_sock *s) {
     weir__base_list_remove(&s->door_link);
     weir__io_count(&d->io.stats.closed, 1);
     weir_mem_free(s->parked);
+    weir__iosim_pins_free(s);
     d->socks--;
     d->net->socks--;
     weir_mem_free(s);
@@ -75,8 +76,12 @@ void weir__iosim_sock_free(struct weir__iosim_sock *s) {
 
 static void close_file(struct weir__iosim_sock *s) {
     struct weir__iosim_file *f = s->file;
-    if (f->port)
-        f->port->sock = NULL;
+    if (f->port) {
+        weir__base_list_remove(&s->port_link);
+    } else { /* it lives on when the other side of a hand-over has it too */
+        f->end->owner_kind = WEIR__IOSIM_NOBODY;
+        f->end->owner = NULL;
+    }
     s->file = NULL;
     weir__iosim_handle_close(s->door->net, s->handle, s->abort);
 }
@@ -114,10 +119,10 @@ int weir__iosim_sock_arm(struct weir__iosim_sock *s, enum weir__iosim_op op) {
 
 /* --- endings --------------------------------------------------------------------------------- */
 
-/* A closing socket goes on when nothing is armed any more that has not ended, and no event names
- * it. Before start nothing is late. */
+/* A closing socket goes on when nothing is armed any more that has not ended, no event names it,
+ * and it is known whether its last send is pinned. Before start nothing is late. */
 static void settle(struct weir__iosim_sock *s) {
-    if (!s->closing || s->events || s->closed || (s->armed & ~s->ended))
+    if (!s->closing || s->events || s->closed || s->may_pin || (s->armed & ~s->ended))
         return;
     if (s->file) {
         close_file(s);
@@ -141,7 +146,8 @@ static void decide(struct weir__iosim_sock *s, enum weir__iosim_op op, int code)
     if (op == WEIR__IOSIM_OP_SEND && code < 0 && !s->datagram)
         s->send_failed = true;
     if (op == WEIR__IOSIM_OP_RECV &&
-        (code == WEIR__IO_EOF || (code < 0 && code != WEIR_ENOMEM && code != WEIR_ECANCELLED)))
+        (code == WEIR__IO_EOF ||
+         (code < 0 && code != WEIR_ENOMEM && code != WEIR_ECANCELLED && code != WEIR_ETOOBIG)))
         s->latched = code;
 }
 
@@ -161,7 +167,7 @@ void weir__iosim_sock_end_later(struct weir__iosim_sock *s, enum weir__iosim_op 
     weir__iosim_sock_look(s);
 }
 
-static int receiving_ends(const struct weir__iosim_sock *s) {
+int weir__iosim_sock_over(const struct weir__iosim_sock *s) {
     const struct weir__iosim_end *e = s->file->end;
     if (s->latched)
         return s->latched;
@@ -195,9 +201,9 @@ static void land(struct weir__iosim_sock *s, enum weir__iosim_op op) {
         park_accepted(s);
     } else if (op == WEIR__IOSIM_OP_RECV && e) {
         uint64_t before = e->parked;
-        if (!e->in_bytes && receiving_ends(s) && weir__iosim_coin(s->door->net, 2))
-            code = receiving_ends(s);
-        else if (!s->closing && weir__iosim_end_park(e))
+        if (!e->in_bytes && weir__iosim_sock_over(s) && weir__iosim_coin(s->door->net, 2))
+            code = weir__iosim_sock_over(s);
+        else if (!s->closing && !s->recv_fds && weir__iosim_end_park(e))
             count_parked(s, e->parked - before);
     }
     weir__iosim_sock_end(s, op, code);
@@ -256,6 +262,7 @@ void weir__iosim_sock_event(const struct weir__iosim_event *e) {
         s->held = false;
         weir__iosim_sock_look(s);
         break;
+    case WEIR__IOSIM_EV_UNPIN: weir__iosim_pin_event(s, e->n); break;
     case WEIR__IOSIM_EV_CLOSED: break; /* settle goes on */
     }
     settle(s);
@@ -295,7 +302,7 @@ void weir__iosim_sock_push(struct weir__iosim_sock *s) {
         return;
     }
     while (s->sent_bytes < s->send_bytes)
-        if (!push_one(s, e))
+        if (!(s->send_fds ? weir__iosim_fds_out(s, e) : push_one(s, e)))
             return;
     weir__iosim_sock_end_later(s, WEIR__IOSIM_OP_SEND, 0);
 }
@@ -338,7 +345,7 @@ static bool fail(struct weir__iosim_sock *s, enum weir__iosim_op op, int code) {
     return false; /* it is a terminal now, and next() takes those first */
 }
 
-static bool no_buffer(struct weir__iosim_sock *s) {
+bool weir__iosim_sock_no_buffer(struct weir__iosim_sock *s) {
     weir__iosim_fault(s->door->net, WEIR__IOSIM_ENOMEM);
     weir__io_count(&s->door->io.stats.no_buffer, 1);
     return fail(s, WEIR__IOSIM_OP_RECV, WEIR_ENOMEM);
@@ -362,22 +369,6 @@ static bool accept_one(struct weir__iosim_sock *s, struct weir__io_done *out) {
     weir__io_count(&s->door->io.stats.accepts, 1);
     if (s->accept_credit > 0 && --s->accept_credit == 0)
         weir__iosim_sock_end(s, WEIR__IOSIM_OP_ACCEPT, WEIR__IO_CREDIT);
-    return true;
-}
-
-static bool datagram_one(struct weir__iosim_sock *s, struct weir__io_done *out) {
-    struct weir__iosim_net *net = s->door->net;
-    struct weir__iosim_port *p = s->file->port;
-    struct weir__iosim_seg *seg = p->dgrams;
-    if (weir__base_rng_chance_ppm(&net->rng, net->opt.enomem_ppm) ||
-        weir_slice_copy(s->door->io.mem, seg->data, seg->n, &out->slice) < 0)
-        return no_buffer(s);
-    out->kind = WEIR__IO_DGRAM;
-    out->peer = seg->route->from;
-    p->dgrams = seg->next;
-    p->queued--;
-    weir__iosim_seg_free(net, seg);
-    weir__io_count(&s->door->io.stats.receives, 1);
     return true;
 }
 
@@ -405,13 +396,13 @@ static bool receive_one(struct weir__iosim_sock *s, struct weir__io_done *out) {
     struct weir__iosim_net *net = s->door->net;
     struct weir__iosim_end *e = s->file->end;
     if (!e->in_bytes)
-        return fail(s, WEIR__IOSIM_OP_RECV, receiving_ends(s));
+        return fail(s, WEIR__IOSIM_OP_RECV, weir__iosim_sock_over(s));
     bool starve = weir__base_rng_chance_ppm(&net->rng, net->opt.enomem_ppm);
     if (starve && !e->parked) /* parked bytes have their buffer already */
-        return no_buffer(s);
+        return weir__iosim_sock_no_buffer(s);
     size_t n = receive_cut(s, e);
     if (weir_slice_new(s->door->io.mem, n, &out->slice) < 0)
-        return no_buffer(s);
+        return weir__iosim_sock_no_buffer(s);
     must(weir__iosim_end_take(e, out->slice.p, n) == n);
     out->kind = WEIR__IO_RECEIVED;
     out->more = hint(net, e->in_bytes > 0);
@@ -425,8 +416,9 @@ static bool receive_one(struct weir__iosim_sock *s, struct weir__io_done *out) {
 bool weir__iosim_sock_receive(struct weir__iosim_sock *s, struct weir__io_done *out) {
     bool got = false;
     if (something(s))
-        got = !s->file->port            ? receive_one(s, out)
-              : s->file->port->datagram ? datagram_one(s, out)
+        got = s->recv_fds               ? weir__iosim_fds_one(s)
+              : !s->file->port          ? receive_one(s, out)
+              : s->file->port->datagram ? weir__iosim_dgram_one(s, out)
                                         : accept_one(s, out);
     weir__iosim_sock_look(s);
     return got;
@@ -439,7 +431,7 @@ static enum weir__io_kind kind_of(const struct weir__iosim_sock *s, enum weir__i
     case WEIR__IOSIM_OP_ACCEPT: return WEIR__IO_ACCEPTED;
     case WEIR__IOSIM_OP_CONNECT: return WEIR__IO_CONNECTED;
     case WEIR__IOSIM_OP_SEND: return WEIR__IO_SENT;
-    default: return s->datagram ? WEIR__IO_DGRAM : WEIR__IO_RECEIVED;
+    default: return s->recv_fds ? WEIR__IO_FDS : s->datagram ? WEIR__IO_DGRAM : WEIR__IO_RECEIVED;
     }
 }
 
@@ -455,6 +447,11 @@ static enum weir__iosim_op pick(struct weir__iosim_sock *s) {
 void weir__iosim_sock_yield(struct weir__iosim_sock *s, struct weir__io_done *out) {
     enum weir__iosim_op op = pick(s);
     out->last = true;
+    if (s->unpinned && (op == WEIR__IOSIM_OPS || weir__iosim_coin(s->door->net, 2))) {
+        weir__iosim_pin_yield(s, out);
+        weir__iosim_door_terminal(s, s->ended || s->unpinned);
+        return;
+    }
     if (op == WEIR__IOSIM_OPS) {
         must(s->ended == CLOSED_BIT);
         out->kind = WEIR__IO_CLOSED;
@@ -471,9 +468,17 @@ void weir__iosim_sock_yield(struct weir__iosim_sock *s, struct weir__io_done *ou
         s->connected = true;
     if (op == WEIR__IOSIM_OP_SEND) {
         out->count = s->sent_bytes;
+        if (s->may_pin) {
+            weir__iosim_pin(s, out);
+            settle(s);
+        }
         s->send = NULL;
         s->send_file = NULL;
+        s->send_fds = NULL;
     }
-    if (!s->ended)
-        weir__iosim_door_terminal(s, false);
+    if (op == WEIR__IOSIM_OP_RECV && s->recv_fds) {
+        out->count = out->code ? 0 : s->recv_fds->n;
+        s->recv_fds = NULL;
+    }
+    weir__iosim_door_terminal(s, s->ended || s->unpinned);
 }

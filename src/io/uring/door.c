@@ -26,8 +26,22 @@ static bool can_yield(const struct weir__uring *d) {
            weir__uring_ring_peek(&d->ring);
 }
 
+/* Nothing completes any more: what waits for its completion ends here, and everything else when it
+ * is closed, which no longer needs the kernel. */
+static void give_up(struct weir__uring *d, struct weir__uring_sock *s) {
+    unsigned waits = s->busy & WEIR__URING_CLOSED || s->flags & WEIR__URING_STOP
+                         ? s->kernel & weir__uring_armed(s)
+                         : 0;
+    s->kernel = s->cancel = s->todo = 0;
+    for (; waits; waits &= waits - 1)
+        weir__uring_end(d, s, waits & -waits, WEIR_ECANCELLED);
+    weir__uring_settle(d, s);
+}
+
 static int broken(struct weir__uring *d, int rc) {
     d->broken = true;
+    weir__uring_ring_fini(&d->ring);
+    weir__base_list_each(l, &d->all) give_up(d, container_of(l, struct weir__uring_sock, all));
     return weir__os_error(rc);
 }
 
@@ -44,7 +58,8 @@ static int wait(struct weir__io *io, uint64_t until_ns) {
     int rc = weir__uring_flush(d);
     if (rc < 0 && rc != -EINTR)
         return broken(d, rc);
-    if (until_ns == 0 || can_yield(d))
+    /* What did not get into the ring, the bell's poll before all, would not end a sleep. */
+    if (until_ns == 0 || !weir__base_list_empty(&d->work) || !d->bell_armed || can_yield(d))
         return 0;
     int64_t ns = timeout(until_ns);
     if (ns == 0)
@@ -75,6 +90,11 @@ static bool yield(struct weir__uring *d, struct weir__io_done *out) {
     case WEIR__IO_RECV:
         out->kind = s->flags & WEIR__URING_DGRAM ? WEIR__IO_DGRAM : WEIR__IO_RECEIVED;
         out->code = s->recv_code;
+        if (s->flags & WEIR__URING_FDS_IN) {
+            out->kind = WEIR__IO_FDS;
+            out->count = out->code ? 0 : s->fds_in->n;
+            s->flags &= (uint16_t)~WEIR__URING_FDS_IN;
+        }
         if (s->over_code) { /* the end became known behind this last */
             s->recv_code = s->over_code;
             s->over_code = 0;
@@ -107,9 +127,11 @@ static void watched(struct weir__uring *d, struct weir__uring_sock *s, int res) 
         weir__uring_end(d, s, WEIR__IO_WATCH, res < 0 ? weir__os_error(res) : 0);
 }
 
-static void connected(struct weir__uring *d, struct weir__uring_sock *s) {
+/* A poll that failed says nothing about the connection. */
+static void connected(struct weir__uring *d, struct weir__uring_sock *s, int res) {
     if (weir__uring_armed(s) & WEIR__IO_CONNECT)
-        weir__uring_end(d, s, WEIR__IO_CONNECT, weir__os_error(weir__os_sock_error(s->fd)));
+        weir__uring_end(d, s, WEIR__IO_CONNECT,
+                        weir__os_error(res < 0 ? res : weir__os_sock_error(s->fd)));
 }
 
 static bool complete(struct weir__uring *d, const struct uring_cqe *e, struct weir__io_done *out) {
@@ -131,7 +153,7 @@ static bool complete(struct weir__uring *d, const struct uring_cqe *e, struct we
     s->cancel &= (uint8_t)~op;
     switch (op) {
     case WEIR__IO_ACCEPT: got = weir__uring_accepted(d, s, e->res, out); break;
-    case WEIR__IO_CONNECT: connected(d, s); break;
+    case WEIR__IO_CONNECT: connected(d, s, e->res); break;
     case WEIR__IO_RECV: got = weir__uring_received(d, s, e, out); break;
     case WEIR__IO_SEND: weir__uring_sent(d, s, e->res); break;
     default: watched(d, s, e->res); break;
@@ -196,6 +218,22 @@ static int shutdown_write(struct weir__io *io, struct weir__io_sock *ws) {
     return rc == -ENOTCONN ? WEIR_ERESET : weir__os_error(rc); /* the peer was faster */
 }
 
+static int set_crypto(struct weir__io *io, struct weir__io_sock *ws,
+                      const struct weir__io_crypto *keys) {
+    (void)io;
+    struct weir__uring_sock *s = weir__uring_sock_of(ws);
+    int rc = weir__uring_refused(s, keys->tx ? WEIR__IO_SEND : WEIR__IO_RECV,
+                                 keys->tx ? WEIR__URING_NO_SEND : WEIR__URING_NO_STREAM);
+    if (rc == 0 && !keys->tx && (s->kernel & WEIR__IO_RECV || s->parked.n))
+        rc = WEIR_EBUG; /* what a cancelled receive may still bring is no record */
+    if (rc < 0)
+        return rc;
+    rc = weir__os_set_crypto(s->fd, keys->tx, keys->info, keys->bytes);
+    if (rc == -EOPNOTSUPP || rc == -EINVAL)
+        return rc == -EINVAL ? WEIR_EINVAL : WEIR_ENOTSUP;
+    return weir__os_error(rc);
+}
+
 static int local(struct weir__io *io, struct weir__io_sock *ws, struct weir_addr *out) {
     (void)io;
     int rc = weir__uring_refused(weir__uring_sock_of(ws), 0, 0);
@@ -220,7 +258,17 @@ static int64_t unsent(struct weir__io *io, struct weir__io_sock *ws) {
 static int64_t parked(struct weir__io *io, struct weir__io_sock *ws) {
     (void)io;
     struct weir__uring_sock *s = weir__uring_sock_of(ws);
-    return (int64_t)s->parked.n + (s->parked_fd >= 0);
+    int rc = weir__uring_refused(s, 0, 0);
+    if (rc < 0)
+        return rc;
+    return s->flags & WEIR__URING_DGRAM ? s->inbox->n - s->inbox->at
+                                        : (int64_t)s->parked.n + (s->parked_fd >= 0);
+}
+
+static intptr_t handle(struct weir__io *io, struct weir__io_sock *ws) {
+    (void)io;
+    int rc = weir__uring_refused(weir__uring_sock_of(ws), 0, 0);
+    return rc < 0 ? rc : weir__uring_sock_of(ws)->fd;
 }
 
 static int queued(struct weir__io *io, struct weir__io_sock *ws) {
@@ -249,6 +297,7 @@ static void door_free(struct weir__io *io) {
     struct weir__uring *d = weir__uring_of(io);
     weir__uring_ring_fini(&d->ring);
     abandon(d);
+    weir_slice_release(&d->hot);
     if (d->bell >= 0)
         weir__os_close(d->bell);
     weir_mem_free(d);
@@ -264,17 +313,22 @@ static const struct weir__io_ops uring_ops = {
     .accept_arm = weir__uring_accept_arm,
     .recv_arm = weir__uring_recv_arm,
     .send = weir__uring_send,
+    .send_zc = weir__uring_send, /* copies */
     .send_file = weir__uring_send_file,
     .recv_dgram_arm = weir__uring_recv_dgram_arm,
     .send_dgram = weir__uring_send_dgram,
+    .send_fds = weir__uring_send_fds,
+    .recv_fds = weir__uring_recv_fds,
     .watch = weir__uring_watch,
     .cancel = weir__uring_cancel,
     .close = weir__uring_close,
     .shutdown = shutdown_write,
+    .set_crypto = set_crypto,
     .local = local,
     .peer = peer,
     .unsent = unsent,
     .parked = parked,
+    .handle = handle,
     .queued = queued,
     .start = start,
     .wait = wait,

@@ -20,6 +20,7 @@
 #include "base/list.h"
 #include "io/io.h"
 #include "io/uring/ring.h"
+#include "os/dgram.h"
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -32,15 +33,18 @@ enum { WEIR__URING_ACCEPTS = 16 }; /* taken at once, per request that brought on
 enum weir__uring_flag {
     WEIR__URING_LISTENER = 1,
     WEIR__URING_DGRAM = 2,
-    WEIR__URING_FOREIGN = 4, /* watched: the descriptor is not ours */
-    WEIR__URING_APART = 8,   /* not connected (yet) */
-    WEIR__URING_SHUT = 16,   /* our side has ended its stream */
-    WEIR__URING_FAILED = 32, /* a send failed: nothing more can be sent */
-    WEIR__URING_OVER = 64,   /* receiving has ended for good, with recv_code */
-    WEIR__URING_RESET = 128, /* closing is an abort */
-    WEIR__URING_FULL = 256,  /* the socket took nothing last time: poll before the next send */
-    WEIR__URING_EMPTY = 512, /* the socket had nothing last time: poll before the next receive */
-    WEIR__URING_STOP = 1024, /* the send, or accept, in flight is to be cancelled */
+    WEIR__URING_FOREIGN = 4,    /* watched: the descriptor is not ours */
+    WEIR__URING_APART = 8,      /* not connected (yet) */
+    WEIR__URING_SHUT = 16,      /* our side has ended its stream */
+    WEIR__URING_FAILED = 32,    /* a send failed: nothing more can be sent */
+    WEIR__URING_OVER = 64,      /* receiving has ended for good, with recv_code */
+    WEIR__URING_RESET = 128,    /* closing is an abort */
+    WEIR__URING_FULL = 256,     /* the socket took nothing last time: poll before the next send */
+    WEIR__URING_EMPTY = 512,    /* the socket had nothing last time: poll before the next receive */
+    WEIR__URING_STOP = 1024,    /* the send, or accept, in flight is to be cancelled */
+    WEIR__URING_POLLED = 2048,  /* the receive in the kernel is a poll */
+    WEIR__URING_FDS_IN = 4096,  /* the receive that is armed is a recv_fds */
+    WEIR__URING_BY_CALL = 8192, /* the send in flight is made of system calls, after polls */
     WEIR__URING_NO_STREAM = WEIR__URING_LISTENER | WEIR__URING_DGRAM | WEIR__URING_FOREIGN |
                             WEIR__URING_APART,
     WEIR__URING_NO_SEND = WEIR__URING_NO_STREAM | WEIR__URING_SHUT | WEIR__URING_FAILED,
@@ -55,6 +59,15 @@ struct weir__uring_gather {
 struct weir__uring_file {
     struct weir_file *file;
     uint64_t off;
+};
+
+/* What a datagram socket received and nobody pulled yet: the i-th at buf + i * stride. */
+struct weir__uring_inbox {
+    struct weir_slice buf;
+    size_t stride, bytes_max; /* bytes_max: of the present arm */
+    unsigned at, n;
+    bool ip;
+    struct weir__os_dgram got[WEIR__OS_DGRAMS_MAX];
 };
 
 struct weir__uring_sock {
@@ -74,7 +87,14 @@ struct weir__uring_sock {
     uint64_t sent, total;
     struct weir__uring_file file;
     struct weir__uring_gather *gather;
-    struct weir_addr *to; /* of a datagram, copied */
+    union {
+        const struct weir__io_message *messages; /* `total` of them, `sent` are gone */
+        const struct weir__io_fds *fds_out;
+    };
+    union {
+        struct weir__uring_inbox *inbox; /* of a datagram socket */
+        struct weir__io_fds *fds_in;
+    };
     struct weir__base_fifo_link done;
     struct weir__base_link ready, work, all; /* parked things for an arm; something to submit */
 };
@@ -84,6 +104,8 @@ struct weir__uring {
     struct weir__uring_ring ring;
     struct weir__base_fifo done;
     struct weir__base_list ready, work, all;
+    struct weir_slice hot; /* datagrams are received here, whole; used: bytes handed out of it */
+    size_t used;
     int bell;
     bool bell_armed, broken, started;
 };
@@ -123,7 +145,8 @@ int weir__uring_watch(struct weir__io *io, intptr_t fd, unsigned mask, void *use
                       struct weir__io_sock **out);
 int weir__uring_accept_arm(struct weir__io *io, struct weir__io_sock *s, int64_t credit);
 int weir__uring_recv_arm(struct weir__io *io, struct weir__io_sock *s, int64_t credit);
-int weir__uring_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *s);
+int weir__uring_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *s, size_t bytes_max);
+int weir__uring_recv_fds(struct weir__io *io, struct weir__io_sock *s, struct weir__io_fds *m);
 void weir__uring_cancel(struct weir__io *io, struct weir__io_sock *s, unsigned ops);
 void weir__uring_close(struct weir__io *io, struct weir__io_sock *s, bool abort);
 void weir__uring_end(struct weir__uring *d, struct weir__uring_sock *s, unsigned op, int code);
@@ -141,8 +164,10 @@ int weir__uring_flush(struct weir__uring *d);
 int weir__uring_send(struct weir__io *io, struct weir__io_sock *s, const struct weir_chain *c);
 int weir__uring_send_file(struct weir__io *io, struct weir__io_sock *s, struct weir_file *f,
                           uint64_t off, uint64_t n);
-int weir__uring_send_dgram(struct weir__io *io, struct weir__io_sock *s, const struct weir_addr *to,
-                           const struct weir_chain *c);
+int weir__uring_send_dgram(struct weir__io *io, struct weir__io_sock *s,
+                           const struct weir__io_message *m, unsigned n);
+int weir__uring_send_fds(struct weir__io *io, struct weir__io_sock *s,
+                         const struct weir__io_fds *m);
 void weir__uring_prepare_send(struct weir__uring *d, struct weir__uring_sock *s,
                               struct uring_sqe *e);
 void weir__uring_sent(struct weir__uring *d, struct weir__uring_sock *s, int res);

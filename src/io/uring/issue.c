@@ -1,5 +1,6 @@
 /* From wishes to requests: door.work lists the sockets that have something for the ring. */
 #include "io/uring/door.h"
+#include <errno.h>
 #include <poll.h>
 
 void weir__uring_todo(struct weir__uring *d, struct weir__uring_sock *s, unsigned op) {
@@ -21,7 +22,8 @@ static void prepare_poll(struct uring_sqe *e, unsigned events) {
 }
 
 static void prepare_recv(struct weir__uring_sock *s, struct uring_sqe *e) {
-    if (s->flags & WEIR__URING_DGRAM) {
+    if (s->flags & (WEIR__URING_DGRAM | WEIR__URING_FDS_IN)) {
+        s->flags |= WEIR__URING_POLLED;
         prepare_poll(e, POLLIN);
         return;
     }
@@ -80,6 +82,8 @@ static bool issue(struct weir__uring *d, struct weir__uring_sock *s, int *rc) {
 
 int weir__uring_flush(struct weir__uring *d) {
     int rc = 0;
+    if (unlikely(d->broken))
+        return -EBADF;
     while (!weir__base_list_empty(&d->work)) {
         struct weir__base_link *l = weir__base_list_first(&d->work);
         if (!issue(d, container_of(l, struct weir__uring_sock, work), &rc))

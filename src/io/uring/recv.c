@@ -1,6 +1,8 @@
 /* Taking in. What comes while nobody waits is parked, and is the first thing of the next arm. */
 #include "base/assert.h"
 #include "io/uring/door.h"
+#include "mem/chain.h"
+#include "os/dgram.h"
 #include "os/error.h"
 #include "os/listener.h"
 #include "os/sock.h"
@@ -55,8 +57,36 @@ static bool deliver_handle(struct weir__uring *d, struct weir__uring_sock *s, in
     return true;
 }
 
+static bool deliver_dgram(struct weir__uring *d, struct weir__uring_sock *s,
+                          struct weir__io_done *out) {
+    struct weir__uring_inbox *in = s->inbox;
+    const struct weir__os_dgram *g = &in->got[in->at];
+    size_t n = g->n < in->bytes_max ? g->n : in->bytes_max; /* it may have waited for another arm */
+    *out = (struct weir__io_done){.user = s->base.user,
+                                  .kind = WEIR__IO_DGRAM,
+                                  .truncated = g->truncated || n < g->n,
+                                  .ecn = g->ecn,
+                                  .segment_bytes = g->segment_bytes,
+                                  .handle = -1,
+                                  .peer = g->peer};
+    if (n)
+        out->slice = weir_slice_ref(in->buf, in->at * in->stride, n);
+    weir__io_count(&d->io.stats.receives, 1);
+    weir__io_count(&d->io.stats.received_bytes, n);
+    if (++in->at < in->n) {
+        if (!weir__base_linked(&s->ready))
+            weir__base_list_push_back(&d->ready, &s->ready);
+    } else {
+        weir_slice_release(&in->buf);
+        weir__uring_todo(d, s, WEIR__IO_RECV);
+    }
+    return true;
+}
+
 bool weir__uring_unpark(struct weir__uring *d, struct weir__uring_sock *s,
                         struct weir__io_done *out) {
+    if (s->flags & WEIR__URING_DGRAM)
+        return armed(s, WEIR__IO_RECV) && s->inbox->at < s->inbox->n && deliver_dgram(d, s, out);
     if (armed(s, WEIR__IO_RECV) && s->parked.n)
         return deliver_bytes(d, s, out);
     if (!armed(s, WEIR__IO_ACCEPT) || (s->kernel | s->todo) & WEIR__IO_ACCEPT)
@@ -76,6 +106,11 @@ static bool was_reset(const struct weir__uring_sock *s) {
 }
 
 static void over(struct weir__uring *d, struct weir__uring_sock *s, int code) {
+    if (code == WEIR_ENOMEM) { /* the kernel's, and it passes: what is there is still there */
+        if (armed(s, WEIR__IO_RECV))
+            weir__uring_end(d, s, WEIR__IO_RECV, code);
+        return;
+    }
     if (code == WEIR__IO_EOF && s->flags & WEIR__URING_FAILED && s->send_code != WEIR_ECANCELLED &&
         s->send_code != WEIR_ETRUNCATED)
         code = s->send_code; /* the kernel reports a socket's error once, and the send had it */
@@ -90,37 +125,82 @@ static void over(struct weir__uring *d, struct weir__uring_sock *s, int code) {
         s->over_code = code;
 }
 
+/* Makes room for at least n bytes at door.used. */
+static bool room(struct weir__uring *d, size_t n) {
+    if (weir__mem_buf_exclusive(d->hot)) {
+        d->used = 0;
+        return true;
+    }
+    if (d->hot.n - d->used >= n)
+        return true;
+    weir_slice_release(&d->hot);
+    d->used = 0;
+    return weir_slice_new(d->io.mem, WEIR__IO_RECV_BYTES, &d->hot) >= 0;
+}
+
+/* As many datagrams as the buffer holds. */
 static bool received_dgram(struct weir__uring *d, struct weir__uring_sock *s,
                            struct weir__io_done *out) {
-    struct weir_slice slice;
-    if (!armed(s, WEIR__IO_RECV))
-        return false;
-    if (weir_slice_new(d->io.mem, WEIR__IO_RECV_BYTES, &slice) < 0) {
+    struct weir__uring_inbox *in = s->inbox;
+    in->stride = in->bytes_max;
+    if (!room(d, in->stride)) {
         weir__io_count(&d->io.stats.no_buffer, 1);
         weir__uring_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
         return false;
     }
-    struct sockaddr_storage from;
-    struct iovec part = {slice.p, slice.n};
-    struct msghdr m = {
-        .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &part, .msg_iovlen = 1};
-    ssize_t n = weir__os_recvmsg(s->fd, &m, 0);
-    if (n < 0) {
-        weir_slice_release(&slice);
-        if (n == -EAGAIN)
-            weir__uring_todo(d, s, WEIR__IO_RECV);
-        else
-            weir__uring_end(d, s, WEIR__IO_RECV, weir__os_error((int)n));
-        return false;
+    int n = weir__os_dgram_recv(s->fd, in->ip, d->hot.p + d->used, in->stride,
+                                (unsigned)((d->hot.n - d->used) / in->stride), in->got);
+    if (n > 0) {
+        size_t bytes = (size_t)(n - 1) * in->stride + in->got[n - 1].n;
+        in->buf = weir_slice_ref(d->hot, d->used, bytes);
+        d->used += bytes;
+        in->at = 0;
+        in->n = (unsigned)n;
+        return deliver_dgram(d, s, out);
     }
-    *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_DGRAM, .handle = -1};
-    slice.n = (size_t)n;
-    out->slice = slice;
-    weir__os_addr_from_sys(&from, m.msg_namelen, &out->peer);
-    weir__io_count(&d->io.stats.receives, 1);
-    weir__io_count(&d->io.stats.received_bytes, (uint64_t)n);
-    weir__uring_todo(d, s, WEIR__IO_RECV);
-    return true;
+    weir__io_count(&d->io.stats.dgrams_lost, weir__os_dgram_skips(n));
+    if (n == -EAGAIN || weir__os_dgram_skips(n))
+        weir__uring_todo(d, s, WEIR__IO_RECV);
+    else
+        weir__uring_end(d, s, WEIR__IO_RECV, weir__os_error(n));
+    return false;
+}
+
+static void received_fds(struct weir__uring *d, struct weir__uring_sock *s) {
+    struct weir__io_fds *m = s->fds_in;
+    int fds[WEIR__IO_HANDLES_MAX];
+    unsigned n = 0;
+    ssize_t r = weir__os_recv_fds(s->fd, fds, WEIR__IO_HANDLES_MAX, &n, m->data, m->n);
+    if (r == -EAGAIN) {
+        weir__uring_todo(d, s, WEIR__IO_RECV);
+    } else if (r == -EMSGSIZE) {
+        weir__uring_end(d, s, WEIR__IO_RECV, WEIR_ETOOBIG);
+    } else if (r <= 0) {
+        over(d, s, r ? weir__os_error((int)r) : WEIR__IO_EOF);
+    } else {
+        m->n = (size_t)r;
+        m->n_handles = n;
+        for (unsigned i = 0; i < n; i++)
+            m->handles[i] = fds[i];
+        weir__io_count(&d->io.stats.receives, 1);
+        weir__io_count(&d->io.stats.received_bytes, (uint64_t)r);
+        weir__uring_end(d, s, WEIR__IO_RECV, 0);
+    }
+}
+
+/* A poll of an arm that was cancelled tells nothing that a later one would not find. */
+static WEIR_NOINLINE bool polled(struct weir__uring *d, struct weir__uring_sock *s,
+                                 struct weir__io_done *out) {
+    s->flags &= (uint16_t)~WEIR__URING_POLLED;
+    if (!armed(s, WEIR__IO_RECV))
+        return false;
+    if (s->flags & WEIR__URING_DGRAM)
+        return received_dgram(d, s, out);
+    if (s->flags & WEIR__URING_FDS_IN)
+        received_fds(d, s);
+    else
+        weir__uring_todo(d, s, WEIR__IO_RECV);
+    return false;
 }
 
 static bool received_bytes(struct weir__uring *d, struct weir__uring_sock *s,
@@ -144,8 +224,8 @@ static bool received_bytes(struct weir__uring *d, struct weir__uring_sock *s,
 
 bool weir__uring_received(struct weir__uring *d, struct weir__uring_sock *s,
                           const struct uring_cqe *e, struct weir__io_done *out) {
-    if (s->flags & WEIR__URING_DGRAM)
-        return received_dgram(d, s, out);
+    if (unlikely(s->flags & WEIR__URING_POLLED))
+        return polled(d, s, out);
     if (e->res > 0 && e->flags & CQE_BUFFER)
         return received_bytes(d, s, e, out);
     switch (-e->res) {

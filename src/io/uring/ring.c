@@ -115,6 +115,9 @@ void weir__uring_ring_fini(struct weir__uring_ring *r) {
         weir__os_unmap(r->bufs, BUF_RING_BYTES);
     for (unsigned i = 0; i < WEIR__URING_BUFS; i++)
         weir_slice_release(&r->table[i]);
+    memset(r, 0, sizeof *r);
+    r->fd = -1;
+    r->sq_head = r->sq_tail = r->cq_head = r->cq_tail = &r->nothing;
 }
 
 int weir__uring_ring_enable(struct weir__uring_ring *r) {

@@ -28,10 +28,13 @@ struct weir__uring_ring {
     struct uring_buf *bufs;
     struct weir_slice table[WEIR__URING_BUFS];
     unsigned in_ring;
+    uint32_t nothing; /* what a closed ring shows as its heads and tails */
 };
 
 /* 0, or a negative errno with *why. Nothing is left behind on failure after _fini. */
 int weir__uring_ring_init(struct weir__uring_ring *r, const char **why);
+/* Takes the ring from the kernel, and with it every request: from then on there are no completions.
+ * A second time nothing happens. */
 void weir__uring_ring_fini(struct weir__uring_ring *r);
 /* The calling thread becomes the one that submits. */
 int weir__uring_ring_enable(struct weir__uring_ring *r);

@@ -2,35 +2,28 @@
  * on from there. */
 #include "base/assert.h"
 #include "io/uring/door.h"
+#include "io/gather.h"
 #include "mem/file.h"
+#include "os/dgram.h"
 #include "os/error.h"
 #include "os/sock.h"
 #include <errno.h>
 #include <poll.h>
 
-static int gather(const struct weir_part *p, size_t skip, struct iovec *iov) {
-    int n = 0;
-    for (; p; p = p->next, skip = 0) {
-        if (!p->slice.p || n == WEIR__IO_SEND_SLICES_MAX)
-            return -1;
-        iov[n++] = (struct iovec){p->slice.p + skip, p->slice.n - skip};
-    }
-    return n;
-}
+enum { BATCH_PARTS = 256 }; /* of the datagrams of one system call */
 
 static bool outside(const struct weir_chain *c) {
     struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
-    return c->bytes == 0 || c->bytes > WEIR__IO_SEND_BYTES_MAX || gather(c->first, 0, iov) < 0;
+    return c->bytes == 0 || c->bytes > WEIR__IO_SEND_BYTES_MAX ||
+           weir__io_gather(c->first, 0, iov, WEIR__IO_SEND_SLICES_MAX) < 0;
 }
 
 void weir__uring_send_clear(struct weir__uring_sock *s) {
     weir_mem_free(s->gather);
-    weir_mem_free(s->to);
     s->gather = NULL;
-    s->to = NULL;
     s->file.file = NULL;
     s->part = NULL;
-    s->flags &= (uint16_t)~WEIR__URING_STOP;
+    s->flags &= (uint16_t) ~(WEIR__URING_STOP | WEIR__URING_BY_CALL);
 }
 
 static void finish(struct weir__uring *d, struct weir__uring_sock *s, int code) {
@@ -41,7 +34,7 @@ static void finish(struct weir__uring *d, struct weir__uring_sock *s, int code) 
 
 void weir__uring_prepare_send(struct weir__uring *d, struct weir__uring_sock *s,
                               struct uring_sqe *e) {
-    if (s->file.file || s->flags & WEIR__URING_DGRAM) {
+    if (s->flags & WEIR__URING_BY_CALL) {
         e->opcode = OP_POLL_ADD;
         e->op_flags = POLLOUT;
         return;
@@ -51,7 +44,8 @@ void weir__uring_prepare_send(struct weir__uring *d, struct weir__uring_sock *s,
     if (s->part->next && s->gather) {
         struct weir__uring_gather *g = s->gather;
         g->msg.msg_iov = g->iov;
-        g->msg.msg_iovlen = (size_t)gather(s->part, s->skip, g->iov);
+        g->msg.msg_iovlen = (size_t)weir__io_gather(s->part, s->skip, g->iov,
+                                                    WEIR__IO_SEND_SLICES_MAX);
         e->opcode = OP_SENDMSG;
         e->addr = (uintptr_t)&g->msg;
         e->len = 1;
@@ -86,21 +80,67 @@ static void send_step(struct weir__uring *d, struct weir__uring_sock *s) {
         finish(d, s, r ? weir__os_error((int)r) : WEIR_ETRUNCATED);
 }
 
-static ssize_t send_to(struct weir__uring_sock *s, const struct weir_addr *to) {
-    struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
-    struct sockaddr_storage name;
-    struct msghdr m = {.msg_name = &name, .msg_iov = iov};
-    m.msg_namelen = weir__os_addr_to_sys(to, &name);
-    m.msg_iovlen = (size_t)gather(s->part, 0, iov);
-    return weir__os_sendmsg(s->fd, &m, 0);
+/* The next few datagrams: how many the kernel took. */
+static int send_batch(int fd, const struct weir__io_message *m, uint64_t n) {
+    struct weir__os_dgram_out out[WEIR__OS_DGRAMS_OUT_MAX];
+    struct iovec iov[BATCH_PARTS];
+    int used = 0;
+    unsigned i = 0;
+    for (; i < n && i < WEIR__OS_DGRAMS_OUT_MAX; i++) {
+        int parts = weir__io_gather(m[i].chain.first, 0, iov + used, BATCH_PARTS - used);
+        if (parts < 0) /* with the next call */
+            break;
+        out[i] = (struct weir__os_dgram_out){&m[i].to, iov + used, (unsigned)parts,
+                                             m[i].segment_bytes};
+        used += parts;
+    }
+    return weir__os_dgram_send(fd, out, i);
 }
 
-static void sent_dgram(struct weir__uring *d, struct weir__uring_sock *s, ssize_t r) {
-    s->sent = r < 0 ? 0 : (uint64_t)r;
+static void dgrams_step(struct weir__uring *d, struct weir__uring_sock *s) {
+    while (s->sent < s->total) {
+        int r = send_batch(s->fd, s->messages + s->sent, s->total - s->sent);
+        if (r == -EAGAIN && s->inbox->ip) {
+            weir__uring_todo(d, s, WEIR__IO_SEND);
+            return;
+        }
+        if (r == -EAGAIN) /* the peer's queue is full, and no poll tells about that one */
+            r = -ENOBUFS;
+        if (weir__os_dgram_skips(r)) {
+            weir__io_count(&d->io.stats.dgrams_lost, 1);
+            r = 1;
+        }
+        if (r <= 0) {
+            finish(d, s, weir__os_error(r));
+            return;
+        }
+        s->sent += (uint64_t)r;
+    }
+    finish(d, s, 0);
+}
+
+static void fds_step(struct weir__uring *d, struct weir__uring_sock *s) {
+    const struct weir__io_fds *m = s->fds_out;
+    int fds[WEIR__IO_HANDLES_MAX];
+    for (unsigned i = 0; i < m->n_handles; i++)
+        fds[i] = (int)m->handles[i];
+    ssize_t r = weir__os_send_fds(s->fd, fds, m->n_handles, m->data, m->n);
+    if (r > 0)
+        s->sent = (uint64_t)r;
     if (r == -EAGAIN)
         weir__uring_todo(d, s, WEIR__IO_SEND);
     else
         finish(d, s, r < 0 ? weir__os_error((int)r) : 0);
+}
+
+static void step(struct weir__uring *d, struct weir__uring_sock *s) {
+    s->flags |= WEIR__URING_BY_CALL;
+    if (s->file.file)
+        send_step(d, s);
+    else if (s->flags & WEIR__URING_DGRAM)
+        dgrams_step(d, s);
+    else
+        fds_step(d, s);
 }
 
 static void sent_bytes(struct weir__uring *d, struct weir__uring_sock *s, int res) {
@@ -125,15 +165,12 @@ static void sent_bytes(struct weir__uring *d, struct weir__uring_sock *s, int re
 }
 
 void weir__uring_sent(struct weir__uring *d, struct weir__uring_sock *s, int res) {
-    bool polled = s->file.file || s->flags & WEIR__URING_DGRAM;
-    if (!polled)
+    if (likely(!(s->flags & WEIR__URING_BY_CALL)))
         sent_bytes(d, s, res);
     else if (s->flags & WEIR__URING_STOP)
         finish(d, s, WEIR_ECANCELLED);
-    else if (s->file.file)
-        send_step(d, s);
     else
-        sent_dgram(d, s, send_to(s, s->to));
+        step(d, s);
 }
 
 static void begin(struct weir__uring_sock *s, const struct weir_part *first, uint64_t total) {
@@ -162,25 +199,34 @@ int weir__uring_send_file(struct weir__io *io, struct weir__io_sock *ws, struct 
         return rc < 0 ? rc : WEIR_EBUG;
     begin(s, NULL, n);
     s->file = (struct weir__uring_file){f, off};
-    send_step(weir__uring_of(io), s);
+    step(weir__uring_of(io), s);
     return 0;
 }
 
 int weir__uring_send_dgram(struct weir__io *io, struct weir__io_sock *ws,
-                           const struct weir_addr *to, const struct weir_chain *c) {
-    struct weir__uring *d = weir__uring_of(io);
+                           const struct weir__io_message *m, unsigned n) {
     struct weir__uring_sock *s = weir__uring_sock_of(ws);
     int rc = weir__uring_refused(s, WEIR__IO_SEND, 0);
     if (rc < 0)
         return rc;
-    if (outside(c) || !(s->flags & WEIR__URING_DGRAM))
+    if (!(s->flags & WEIR__URING_DGRAM) || !weir__io_messages_fit(m, n, s->inbox->ip))
         return WEIR_EBUG;
-    begin(s, c->first, c->bytes);
-    ssize_t r = send_to(s, to);
-    if (r == -EAGAIN)
-        s->to = weir_mem_new(d->io.mem, sizeof *s->to);
-    if (s->to)
-        *s->to = *to;
-    sent_dgram(d, s, r == -EAGAIN && !s->to ? -ENOMEM : r);
+    begin(s, NULL, n);
+    s->messages = m;
+    step(weir__uring_of(io), s);
+    return 0;
+}
+
+int weir__uring_send_fds(struct weir__io *io, struct weir__io_sock *ws,
+                         const struct weir__io_fds *m) {
+    struct weir__uring_sock *s = weir__uring_sock_of(ws);
+    int rc = weir__uring_refused(s, WEIR__IO_SEND, WEIR__URING_NO_SEND);
+    if (rc < 0)
+        return rc;
+    if (!weir__io_fds_fit(m) || weir__os_is_unix(s->fd) == 0)
+        return WEIR_EBUG;
+    begin(s, NULL, m->n);
+    s->fds_out = m;
+    step(weir__uring_of(io), s);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "os/error.h"
 #include "os/listener.h"
 #include "os/sock.h"
+#include "os/sockopt.h"
 #include <errno.h>
 #include <poll.h>
 
@@ -64,10 +65,26 @@ static int sock_new(struct weir__uring *d, int fd, unsigned flags, void *user,
 }
 
 void weir__uring_forget(struct weir__uring *d, struct weir__uring_sock *s) {
+    if (unlikely(s->flags & WEIR__URING_DGRAM) && s->inbox) {
+        weir_slice_release(&s->inbox->buf);
+        weir_mem_free(s->inbox);
+    }
     weir__base_list_remove(&s->all);
     weir__io_slot_free(d->io.slots, s->base.ref);
     weir_mem_free(s);
     weir__io_count(&d->io.stats.closed, 1);
+}
+
+static int inbox_new(struct weir__uring *d, struct weir__uring_sock *s,
+                     const struct weir__io_listen *o) {
+    int rc = weir__os_dgram_setup(s->fd, o->gro);
+    if (rc < 0)
+        return weir__os_error(rc);
+    s->inbox = weir_mem_new(d->io.mem, sizeof *s->inbox);
+    if (!s->inbox)
+        return WEIR_ENOMEM;
+    s->inbox->ip = rc;
+    return 0;
 }
 
 int weir__uring_listen(struct weir__io *io, const struct weir__io_listen *o, void *user,
@@ -79,7 +96,10 @@ int weir__uring_listen(struct weir__io *io, const struct weir__io_listen *o, voi
                                         .backlog = o->backlog ? o->backlog : BACKLOG,
                                         .claim_ms = o->claim_ms,
                                         .reuse_port = o->reuse_port,
-                                        .datagram = o->datagram});
+                                        .steer = o->steer,
+                                        .n_steer = o->n_steer,
+                                        .datagram = o->datagram,
+                                        .options = o->options});
         if (fd < 0)
             return weir__os_error(fd);
     } else {
@@ -90,6 +110,11 @@ int weir__uring_listen(struct weir__io *io, const struct weir__io_listen *o, voi
     struct weir__uring_sock *s;
     unsigned flags = o->datagram ? WEIR__URING_DGRAM : WEIR__URING_LISTENER;
     int rc = sock_new(weir__uring_of(io), fd, flags, user, &s);
+    if (rc >= 0 && o->datagram) {
+        rc = inbox_new(weir__uring_of(io), s, o);
+        if (rc < 0)
+            weir__uring_forget(weir__uring_of(io), s);
+    }
     if (rc >= 0)
         *out = &s->base;
     else if (o->handle < 0)
@@ -113,13 +138,13 @@ int weir__uring_connect(struct weir__io *io, const struct weir__io_connect *o, v
     if (fd < 0)
         return weir__os_error(fd);
     struct weir__uring_sock *s;
-    int rc = sock_new(d, fd, WEIR__URING_APART, user, &s);
+    int rc = weir__os_error(weir__os_sock_apply(fd, o->options, false));
+    if (rc >= 0)
+        rc = sock_new(d, fd, WEIR__URING_APART, user, &s);
     if (rc < 0) {
         weir__os_close(fd);
         return rc;
     }
-    if (o->addr.kind != WEIR__ADDR_UNIX)
-        count_if(weir__os_set_nodelay(fd, true) < 0);
     s->busy = WEIR__IO_CONNECT;
     s->credit = POLLOUT;
     rc = weir__os_connect(fd, &o->addr);
@@ -150,12 +175,18 @@ int weir__uring_watch(struct weir__io *io, intptr_t fd, unsigned mask, void *use
     return 0;
 }
 
+static bool has_parked(const struct weir__uring_sock *s, unsigned op) {
+    if (op == WEIR__IO_ACCEPT)
+        return s->parked_fd >= 0;
+    return s->parked.n > 0 || (s->flags & WEIR__URING_DGRAM && s->inbox->at < s->inbox->n);
+}
+
 /* A request for an armed op, unless one of an earlier arm is still there or something is parked for
  * it. */
 static void arm(struct weir__uring *d, struct weir__uring_sock *s, unsigned op, int64_t credit) {
     s->credit = credit < 0 ? INT64_MAX : credit;
     s->busy |= (uint8_t)op;
-    bool parked = op == WEIR__IO_ACCEPT ? s->parked_fd >= 0 : s->parked.n > 0;
+    bool parked = has_parked(s, op);
     if (parked && !weir__base_linked(&s->ready))
         weir__base_list_push_back(&d->ready, &s->ready);
     else if (!parked && op == WEIR__IO_RECV && s->flags & WEIR__URING_OVER)
@@ -184,13 +215,28 @@ int weir__uring_recv_arm(struct weir__io *io, struct weir__io_sock *ws, int64_t 
     return 0;
 }
 
-int weir__uring_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *ws) {
+int weir__uring_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *ws, size_t bytes_max) {
     struct weir__uring_sock *s = weir__uring_sock_of(ws);
     int rc = weir__uring_refused(s, WEIR__IO_RECV, 0);
     if (rc < 0)
         return rc;
-    if (!(s->flags & WEIR__URING_DGRAM))
+    if (!(s->flags & WEIR__URING_DGRAM) || bytes_max > WEIR__IO_RECV_BYTES)
         return WEIR_EBUG;
+    s->inbox->bytes_max = bytes_max ? bytes_max : WEIR__IO_RECV_BYTES;
+    arm(weir__uring_of(io), s, WEIR__IO_RECV, -1);
+    return 0;
+}
+
+int weir__uring_recv_fds(struct weir__io *io, struct weir__io_sock *ws, struct weir__io_fds *m) {
+    struct weir__uring_sock *s = weir__uring_sock_of(ws);
+    int rc = weir__uring_refused(s, WEIR__IO_RECV, WEIR__URING_NO_STREAM);
+    if (rc < 0)
+        return rc;
+    if (m->n == 0 || s->parked.n || weir__os_is_unix(s->fd) == 0)
+        return WEIR_EBUG;
+    s->fds_in = m;
+    s->flags |= WEIR__URING_FDS_IN;
+    m->n_handles = 0;
     arm(weir__uring_of(io), s, WEIR__IO_RECV, -1);
     return 0;
 }
@@ -227,6 +273,10 @@ void weir__uring_close(struct weir__io *io, struct weir__io_sock *ws, bool abort
     unsigned ops = WEIR__IO_ACCEPT | WEIR__IO_CONNECT | WEIR__IO_RECV | WEIR__IO_WATCH |
                    (abort ? WEIR__IO_SEND : 0);
     weir_slice_release(&s->parked);
+    if (s->flags & WEIR__URING_DGRAM) {
+        weir_slice_release(&s->inbox->buf);
+        s->inbox->at = s->inbox->n;
+    }
     if (s->parked_fd >= 0)
         weir__os_close(s->parked_fd);
     s->parked_fd = -1;

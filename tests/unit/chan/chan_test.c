@@ -26,7 +26,7 @@ static void dial(struct dial *d, uint32_t connect_ms) {
     *d = (struct dial){0};
     kit_loop_open(&d->k);
     assert_int_equal(weir__chan_plan_new(d->k.loop, line, 1, NULL, &p), 0);
-    assert_int_equal(weir__chan_connect(p, &to, connect_ms, tell_connected, &d->ch), 0);
+    assert_int_equal(weir__chan_connect(p, &to, connect_ms, NULL, tell_connected, &d->ch), 0);
     weir__chan_plan_release(p);
     assert_string_equal(told(), "");
 }
@@ -101,10 +101,10 @@ static void no_socket_no_channel(void **state) {
     kit_loop_open(&k);
     assert_int_equal(weir__chan_plan_new(k.loop, line, 1, NULL, &p), 0);
     k.door.refuse = WEIR_EFDS;
-    assert_int_equal(weir__chan_connect(p, &to, 0, tell_connected, &k), WEIR_EFDS);
+    assert_int_equal(weir__chan_connect(p, &to, 0, NULL, tell_connected, &k), WEIR_EFDS);
     assert_int_equal(weir__chan_accept(p, 0), WEIR_EFDS);
     weir__mem_fail(k.mem, 1, true);
-    assert_int_equal(weir__chan_connect(p, &to, 0, tell_connected, &k), WEIR_ENOMEM);
+    assert_int_equal(weir__chan_connect(p, &to, 0, NULL, tell_connected, &k), WEIR_ENOMEM);
     assert_int_equal(weir__chan_accept(p, 0), WEIR_ENOMEM);
     weir__mem_fail(k.mem, 0, false);
     weir__chan_plan_release(p);

@@ -102,6 +102,106 @@ static void the_nearest_deadline_counts(void **state) {
     emb_end(e);
 }
 
+/* --- each direction by itself ------------------------------------------------------------- */
+
+static void tell_idle(struct weir_ctx *c, int what, const void *data) {
+    (void)c, (void)data;
+    if (what == WEIR_EVENT_IDLE_READ)
+        tell("read;");
+    else if (what == WEIR_EVENT_IDLE_WRITE)
+        tell("write;");
+    else if (what == WEIR_EVENT_IDLE)
+        tell("all;");
+}
+
+static int drop_all(struct weir_ctx *c, struct weir_chain *in) {
+    (void)c;
+    weir_chain_fini(in);
+    return 0;
+}
+
+static void tell_close(struct weir_ctx *c, int why) {
+    (void)c;
+    tell("close %s;", why ? weir_errname(why) : "0");
+}
+
+static const struct weir_handler teller = {
+    .name = "teller", .read = drop_all, .event = tell_idle, .close = tell_close};
+
+static void a_silent_peer_is_told_again_and_again(void **state) {
+    (void)state;
+    struct weir_limits limits = {.read_idle_ms = 100};
+    struct weir_embedded *e = emb_open(&teller, NULL, &limits);
+    weir_embedded_advance(e, 99);
+    assert_string_equal(told(), "");
+    weir_embedded_advance(e, 2);
+    assert_string_equal(told(), "read;");
+    assert_int_equal(emb_say(emb_ctx(e, &teller), "."), 0); /* not the peer's */
+    weir_embedded_advance(e, 100);
+    assert_string_equal(told(), "read;read;");
+    weir_embedded_advance(e, 50);
+    emb_push(e, "x");
+    weir_embedded_advance(e, 98);
+    assert_string_equal(told(), "read;read;");
+    weir_embedded_advance(e, 3);
+    assert_string_equal(told(), "read;read;read;");
+    assert_int_equal(weir_embedded_state(e), 1);
+    emb_end(e);
+}
+
+static void an_output_that_rests_or_is_stuck_is_told(void **state) {
+    (void)state;
+    struct weir_limits limits = {.write_idle_ms = 100};
+    struct weir_embedded *e = emb_open(&teller, NULL, &limits);
+    weir_embedded_advance(e, 60);
+    assert_int_equal(emb_say(emb_ctx(e, &teller), "."), 0);
+    weir_embedded_advance(e, 98);
+    emb_push(e, "not ours");
+    assert_string_equal(told(), "");
+    weir_embedded_advance(e, 3);
+    assert_string_equal(told(), "write;");
+    weir_embedded_hold(e, true);
+    assert_int_equal(emb_say(emb_ctx(e, &teller), "stuck"), 0);
+    weir_embedded_advance(e, 100);
+    assert_string_equal(told(), "write;write;");
+    weir_embedded_hold(e, false);
+    weir_embedded_advance(e, 98);
+    assert_string_equal(told(), "write;write;");
+    emb_end(e);
+}
+
+static void the_three_go_by_themselves(void **state) {
+    (void)state;
+    struct weir_limits limits = {
+        .read_idle_ms = 50, .write_idle_ms = 70, .idle_ms = 110, .linger_ms = 1};
+    struct weir_embedded *e = emb_open(&teller, NULL, &limits);
+    weir_embedded_advance(e, 105);
+    assert_string_equal(told(), "read;write;read;");
+    weir_embedded_hold(e, false);           /* a turn, so that the loop knows what time it is */
+    weir_chan_touch(weir_embedded_chan(e)); /* idle_ms only */
+    weir_embedded_advance(e, 100);
+    assert_string_equal(told(), "read;write;read;write;read;read;");
+    weir_embedded_advance(e, 20);
+    assert_string_equal(told(), "read;write;read;write;read;read;write;all;close EIDLE;");
+    emb_end(e);
+}
+
+static void reading_time_can_be_set_later(void **state) {
+    (void)state;
+    struct weir_embedded *e = emb_open(&teller, NULL, NULL);
+    weir_embedded_advance(e, 500);
+    weir_embedded_hold(e, false);
+    weir_chan_read_idle(weir_embedded_chan(e), 100);
+    weir_embedded_advance(e, 90); /* silent for 590 ms, but asked only then */
+    assert_string_equal(told(), "");
+    weir_embedded_advance(e, 11);
+    assert_string_equal(told(), "read;");
+    weir_chan_read_idle(weir_embedded_chan(e), 0);
+    weir_embedded_advance(e, 1000);
+    assert_string_equal(told(), "read;");
+    emb_end(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(an_idle_channel_is_closed, emb_begin),
@@ -111,6 +211,10 @@ int main(void) {
         cmocka_unit_test_setup(a_drain_that_does_not_end_is_ended, emb_begin),
         cmocka_unit_test_setup(lingering_is_bounded_in_time, emb_begin),
         cmocka_unit_test_setup(the_nearest_deadline_counts, emb_begin),
+        cmocka_unit_test_setup(a_silent_peer_is_told_again_and_again, emb_begin),
+        cmocka_unit_test_setup(an_output_that_rests_or_is_stuck_is_told, emb_begin),
+        cmocka_unit_test_setup(the_three_go_by_themselves, emb_begin),
+        cmocka_unit_test_setup(reading_time_can_be_set_later, emb_begin),
     };
     return cmocka_run_group_tests_name("chan/timing", tests, NULL, NULL);
 }

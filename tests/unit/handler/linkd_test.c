@@ -530,6 +530,56 @@ static void a_client_whose_peer_ends_tells_every_call(void **state) {
     emb_end(e);
 }
 
+/* --- heartbeat ---------------------------------------------------------------------------- */
+
+static void a_silent_client_is_asked_and_given_up(void **state) {
+    (void)state;
+    struct weir_linkd_server_options o = options;
+    struct weir_limits limits = {.linger_ms = 1};
+    o.heartbeat_ms = 100;
+    o.heartbeat_missed_max = 2;
+    struct weir_embedded *e = emb_open(&weir_linkd_server, &o, &limits);
+    weir_embedded_advance(e, 101);
+    assert_string_equal(out(e), "PING 0 |");
+    push(e, (struct kit_frame){.type = WEIR_LINKD_PONG});
+    weir_embedded_advance(e, 101);
+    assert_string_equal(out(e), "PING 0 |");
+    push(e, (struct kit_frame){.type = WEIR_LINKD_REQUEST, .id = 7, .text = "as good"});
+    assert_string_equal(out(e), "RESPONSE 7 as good|");
+    weir_embedded_advance(e, 290);
+    assert_string_equal(out(e), "PING 0 |PING 0 |");
+    assert_int_equal(weir_embedded_state(e), 1);
+    weir_embedded_advance(e, 20);
+    assert_int_equal(weir_embedded_state(e), WEIR_ETIMEDOUT);
+    emb_end(e);
+}
+
+/* Its own PONGs are nobody's: a ping of the program still gets its own. */
+static void ponged(int status, void *user) {
+    (void)user;
+    tell("pong %d;", status);
+}
+
+static void a_client_asks_its_server(void **state) {
+    (void)state;
+    struct weir_linkd_client_options o = client_options;
+    struct weir_limits limits = {.linger_ms = 1};
+    o.heartbeat_ms = 100;
+    struct weir_embedded *e = emb_open(&weir_linkd_client_handler, &o, &limits);
+    forget();
+    weir_embedded_advance(e, 101);
+    assert_string_equal(out(e), "PING 0 |");
+    struct weir_linkd_client *k = weir_linkd_client_of(weir_embedded_chan(e));
+    assert_int_equal(weir_linkd_ping(k, "mine", 4, ponged, NULL), 0);
+    push(e, (struct kit_frame){.type = WEIR_LINKD_PONG});
+    assert_string_equal(told(), "");
+    push(e, (struct kit_frame){.type = WEIR_LINKD_PONG, .text = "mine"});
+    assert_string_equal(told(), "pong 0;");
+    weir_embedded_advance(e, 420);
+    assert_int_equal(weir_embedded_state(e), WEIR_ETIMEDOUT);
+    emb_end(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_call_is_answered, begin),
@@ -548,6 +598,8 @@ int main(void) {
         cmocka_unit_test_setup(a_client_calls_and_hears, begin),
         cmocka_unit_test_setup(a_client_finishes_what_is_open_after_goaway, begin),
         cmocka_unit_test_setup(a_client_whose_peer_ends_tells_every_call, begin),
+        cmocka_unit_test_setup(a_silent_client_is_asked_and_given_up, begin),
+        cmocka_unit_test_setup(a_client_asks_its_server, begin),
     };
     return cmocka_run_group_tests_name("handler/linkd", tests, NULL, NULL);
 }

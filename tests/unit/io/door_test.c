@@ -6,7 +6,7 @@
 static void connect_accept_and_talk(void **state) {
     struct rig *r = *state;
     int lu, cu, su;
-    struct weir__io_connect to;
+    struct weir__io_connect to = {0};
     struct weir__io_sock *c, *s, *l = listener(r, &lu, &to.addr);
     assert_int_equal(r->ops->accept_arm(r->io, l, 1), 0);
     assert_int_equal(r->ops->accept_arm(r->io, l, 1), WEIR_EBUG);
@@ -51,7 +51,7 @@ static void connect_accept_and_talk(void **state) {
 static void a_refused_connect_says_so(void **state) {
     struct rig *r = *state;
     int lu, cu;
-    struct weir__io_connect to;
+    struct weir__io_connect to = {0};
     struct weir__io_sock *c, *l = listener(r, &lu, &to.addr);
     closed(r, l);
     assert_int_equal(r->ops->connect(r->io, &to, &cu, &c), 0);
@@ -66,7 +66,7 @@ static void a_refused_connect_says_so(void **state) {
 static void cancelled_accepts_wait_in_the_backlog(void **state) {
     struct rig *r = *state;
     int lu, cu;
-    struct weir__io_connect to;
+    struct weir__io_connect to = {0};
     struct weir__io_sock *c, *l = listener(r, &lu, &to.addr);
     assert_int_equal(r->ops->accept_arm(r->io, l, -1), 0);
     quiet(r);
@@ -232,7 +232,7 @@ static int out_of_descriptors(const struct variant *v) {
     if (rig_open(r, v) < 0)
         return 1;
     int user;
-    struct weir__io_connect to;
+    struct weir__io_connect to = {0};
     struct weir__io_sock *l = listener(r, &user, &to.addr);
     struct sockaddr_storage name;
     socklen_t len = weir__os_addr_to_sys(&to.addr, &name);
@@ -432,7 +432,7 @@ static void an_aborted_client_does_not_stop_the_listener(void **state) {
     if (r->v->uring)
         return;
     struct weir__os_fault f;
-    struct weir__io_connect to;
+    struct weir__io_connect to = {0};
     struct weir__io_sock *c, *l = listener(r, &lu, &to.addr);
     assert_int_equal(r->ops->connect(r->io, &to, &cu, &c), 0);
     expect_last(r, &cu, WEIR__IO_CONNECTED, 0);

@@ -231,13 +231,13 @@ static void datagrams_keep_their_borders(void **state) {
     assert_int_equal(r->ops->listen(r->io, &o, &ub, &b), 0);
     assert_int_equal(r->ops->local(r->io, a, &at), 0);
     assert_int_equal(r->ops->local(r->io, b, &from), 0);
-    assert_int_equal(r->ops->recv_dgram_arm(r->io, a), 0);
+    assert_int_equal(r->ops->recv_dgram_arm(r->io, a, 0), 0);
     for (int i = 0; i < 3; i++) {
-        struct weir_chain c = {0};
-        assert_int_equal(weir_chain_write(r->mem, &c, "datagram", 8 - (size_t)i), 0);
-        if (r->ops->send_dgram(r->io, b, &at, &c) == 0)
+        struct weir__io_message m = {.to = at};
+        assert_int_equal(weir_chain_write(r->mem, &m.chain, "datagram", 8 - (size_t)i), 0);
+        if (r->ops->send_dgram(r->io, b, &m, 1) == 0)
             expect_last(r, &ub, WEIR__IO_SENT, 0);
-        weir_chain_fini(&c);
+        weir_chain_fini(&m.chain);
     }
     for (int i = 0; i < 3; i++) {
         struct weir__io_done d;

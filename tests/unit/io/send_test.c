@@ -225,7 +225,7 @@ static void what_is_outside_the_contract_is_refused(void **state) {
     weir_chain_fini(&c);
     assert_int_equal(r->ops->recv_arm(r->io, s, 0), WEIR_EBUG);
     assert_int_equal(r->ops->accept_arm(r->io, s, -1), WEIR_EBUG);
-    assert_int_equal(r->ops->recv_dgram_arm(r->io, s), WEIR_EBUG);
+    assert_int_equal(r->ops->recv_dgram_arm(r->io, s, 0), WEIR_EBUG);
     assert_int_equal(r->ops->recv_arm(r->io, s, -1), 0);
     assert_int_equal(r->ops->recv_arm(r->io, s, -1), WEIR_EBUG);
     r->ops->cancel(r->io, s, WEIR__IO_RECV);

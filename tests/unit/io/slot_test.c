@@ -42,6 +42,16 @@ static void a_reused_slot_has_another_generation(void **state) {
     weir__io_slot_free(&one, second);
 }
 
+static void any_object_in_use_is_found(void **state) {
+    (void)state;
+    int object;
+    assert_null(weir__io_slots_any(&one));
+    uint64_t ref = weir__io_slot_new(&one, &object);
+    assert_ptr_equal(weir__io_slots_any(&one), &object);
+    weir__io_slot_free(&one, ref);
+    assert_null(weir__io_slots_any(&one));
+}
+
 static void blocks_of_two_owners_do_not_mix(void **state) {
     (void)state;
     enum { N = 3000 };
@@ -125,6 +135,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ref_finds_its_object_until_it_is_freed),
         cmocka_unit_test(a_reused_slot_has_another_generation),
+        cmocka_unit_test(any_object_in_use_is_found),
         cmocka_unit_test(blocks_of_two_owners_do_not_mix),
         cmocka_unit_test(tokens_name_kind_slot_and_low_generation),
         cmocka_unit_test(the_low_generation_wraps),

@@ -75,7 +75,66 @@ static void time_of_frames_inside_is_theirs(void **state) {
     assert_int_equal(outer->sampled, 1);
     assert_int_equal(inner->sampled, 2);
     assert_int_equal(inner->sampled_ns, 1001);
-    assert_int_equal(k.loop->account.depth, 0);
+    assert_int_equal(weir__loop_depth(&k.loop->account), 0);
+    kit_loop_close(&k);
+}
+
+static void the_stack_is_told_from_the_inside(void **state) {
+    (void)state;
+    struct kit_loop k;
+    kit_loop_open(&k);
+    struct weir__loop_account *a = &k.loop->account;
+    struct weir__loop_handler *tls = weir__loop_intern(a, "tls"), *h2 = weir__loop_intern(a, "h2");
+    const char *names[3];
+    uint64_t ref = 9;
+    assert_int_equal(weir__loop_frames(a, names, 3, &ref), 0);
+    assert_int_equal(ref, 0);
+    weir__loop_frame_enter(a, &k.door.io, tls, 7);
+    weir__loop_frame_enter(a, &k.door.io, h2, 8);
+    assert_int_equal(weir__loop_frames(a, names, 3, &ref), 2);
+    assert_string_equal(names[0], "h2");
+    assert_string_equal(names[1], "tls");
+    assert_int_equal(ref, 8);
+    assert_int_equal(weir__loop_frames(a, names, 1, &ref), 1);
+    weir__loop_frame_leave(a, &k.door.io);
+    assert_int_equal(weir__loop_frames(a, names, 3, &ref), 1);
+    assert_string_equal(names[0], "tls");
+    weir__loop_frame_leave(a, &k.door.io);
+    kit_loop_close(&k);
+}
+
+/* Frames beyond the last one are the last one's: entered and left in any mixture of timed ones. */
+static void deeper_than_the_stack(void **state) {
+    (void)state;
+    struct kit_loop k;
+    kit_loop_open(&k);
+    struct weir__loop_account *a = &k.loop->account;
+    struct weir__loop_handler *h = weir__loop_intern(a, "h");
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < WEIR__LOOP_FRAMES_MAX + 5; i++)
+            weir__loop_frame_enter(a, &k.door.io, h, i);
+        assert_int_equal(weir__loop_depth(a), WEIR__LOOP_FRAMES_MAX + 5);
+        for (unsigned i = 0; i < WEIR__LOOP_FRAMES_MAX + 5; i++)
+            weir__loop_frame_leave(a, &k.door.io);
+        assert_int_equal(weir__loop_depth(a), 0);
+        assert_int_equal(a->slow, 0);
+    }
+    assert_int_equal(h->calls, 3 * WEIR__LOOP_FRAMES_MAX);
+    kit_loop_close(&k);
+}
+
+/* A clock that begins at 0 does not make a timed frame one that is not. */
+static void time_begins_at_zero(void **state) {
+    (void)state;
+    struct kit_loop k;
+    kit_loop_open(&k);
+    struct weir__loop_account *a = &k.loop->account;
+    uint64_t now = k.door.now_ns;
+    k.door.now_ns = 0;
+    call(&k, weir__loop_intern(a, "h"), 10, NULL, 0);
+    assert_int_equal(a->slow, 0);
+    assert_int_equal(weir__loop_intern(a, "h")->sampled, 1);
+    k.door.now_ns = now;
     kit_loop_close(&k);
 }
 
@@ -85,6 +144,9 @@ int main(void) {
         cmocka_unit_test(a_full_table_counts_the_rest_as_the_loops),
         cmocka_unit_test(one_call_in_64_is_timed),
         cmocka_unit_test(time_of_frames_inside_is_theirs),
+        cmocka_unit_test(the_stack_is_told_from_the_inside),
+        cmocka_unit_test(deeper_than_the_stack),
+        cmocka_unit_test(time_begins_at_zero),
     };
     return cmocka_run_group_tests_name("loop/account", tests, NULL, NULL);
 }

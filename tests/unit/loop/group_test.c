@@ -174,6 +174,9 @@ static void statistics_are_the_loops_counters(void **state) {
     assert_string_equal(h[1].name, "x");
     assert_int_equal(h[1].bytes, 12);
     assert_int_equal(weir_group_handler_stats(g, 1, h, 2), WEIR_EINVAL);
+    assert_string_equal(weir_pause_name(WEIR_PAUSE_RUN_QUEUE), "run_queue");
+    assert_string_equal(weir_pause_name(WEIR_PAUSE_TURN), "turn");
+    assert_string_equal(weir_pause_name(WEIR_PAUSES), "?");
     kit_loop_close(&k);
     weir_group_join(g);
 }

@@ -1,4 +1,5 @@
 #include "mem/pool.h"
+#include "base/rng.h"
 #include "os/fault.h"
 
 #include <pthread.h>
@@ -32,22 +33,6 @@ static struct weir_mem *enter_new(void) {
     assert_non_null(m);
     weir__mem_enter(m);
     return m;
-}
-
-static void classes_hold_what_maps_to_them(void **state) {
-    (void)state;
-    unsigned before = 0;
-    for (size_t n = 1; n <= WEIR__MEM_BIG_MAX + sizeof(struct weir_buf); n++) {
-        unsigned cls = weir__mem_class(n);
-        assert_in_range(cls, before, before + 1);
-        assert_true(cls < WEIR__MEM_CLASSES && weir__mem_class_bytes[cls] >= n);
-        assert_true(cls == 0 || weir__mem_class_bytes[cls - 1] < n);
-        before = cls;
-    }
-    assert_int_equal(before, WEIR__MEM_CLASSES - 1);
-    assert_int_equal(weir__mem_class(WEIR__MEM_BIG_MAX + sizeof(struct weir_buf) + 1),
-                     WEIR__MEM_HUGE);
-    assert_int_equal(weir__mem_class(SIZE_MAX), WEIR__MEM_HUGE);
 }
 
 static void payloads_of_whole_kibibytes_fit_exactly(void **state) {
@@ -91,9 +76,9 @@ static void objects_of_every_size_are_zeroed_and_counted(void **state) {
         }
         struct weir__mem_stats st;
         weir__mem_stats(m, &st);
-        assert_int_equal(st.objects, N);
+        assert_int_equal(st.blocks, N);
         assert_true(st.live_bytes >= bytes && st.live_bytes == weir_mem_live(m));
-        assert_true(st.chunk_bytes + st.huge_bytes >= st.live_bytes && st.huge_bytes > 0);
+        assert_true(st.chunk_bytes + st.huge_bytes >= st.live_bytes);
         weir__mem_invariants(m);
         for (size_t i = 0; i < N; i++) {
             for (size_t k = 0; k < i * i; k += 97)
@@ -425,9 +410,169 @@ static void an_orphan_goes_with_its_own_threads_last_release(void **state) {
     weir_slice_release(&t);
 }
 
+/* --- against a model -------------------------------------------------------------------------- */
+
+enum { SLOTS = 200, STEPS = 3000 };
+
+struct model {
+    struct weir_mem *m;
+    struct weir__base_rng rng;
+    struct slot {
+        struct weir_slice s;
+        uint8_t *object;
+        size_t n;
+        uint8_t fill;
+    } slots[SLOTS];
+    unsigned alive;
+    uint64_t refused;
+};
+
+static size_t random_size(struct model *x) {
+    unsigned bits = (unsigned)weir__base_rng_below(&x->rng,
+                                                   weir__base_rng_below(&x->rng, 30) ? 15 : 20);
+    return 1 + weir__base_rng_below(&x->rng, (uint64_t)1 << bits);
+}
+
+static void slot_fill(struct model *x, struct slot *slot) {
+    slot->n = random_size(x);
+    slot->fill = (uint8_t)weir__base_rng_next(&x->rng);
+    if (weir__base_rng_below(&x->rng, 2)) {
+        slot->object = weir_mem_new(x->m, slot->n);
+    } else if (weir_slice_new(x->m, slot->n, &slot->s) < 0) {
+        slot->s = (struct weir_slice){0};
+    }
+    uint8_t *p = slot->object ? slot->object : slot->s.p;
+    x->refused += p == NULL;
+    x->alive += p != NULL;
+    if (p)
+        memset(p, slot->fill, slot->n);
+}
+
+static void slot_empty(struct model *x, struct slot *slot) {
+    const uint8_t *p = slot->object ? slot->object : slot->s.p;
+    for (size_t i = 0; i < slot->n; i += slot->n / 7 + 1)
+        assert_int_equal(p[i], slot->fill);
+    assert_int_equal(p[slot->n - 1], slot->fill);
+    if (weir__base_rng_below(&x->rng, 8) == 0) { /* elsewhere */
+        if (slot->s.buf)
+            weir_slice_share(&slot->s);
+        weir__mem_enter(NULL);
+    }
+    weir_mem_free(slot->object);
+    weir_slice_release(&slot->s);
+    weir__mem_enter(x->m);
+    slot->object = NULL;
+    x->alive--;
+}
+
+static void model_step(struct model *x) {
+    struct slot *slot = &x->slots[weir__base_rng_below(&x->rng, SLOTS)];
+    if (slot->object || slot->s.p)
+        slot_empty(x, slot);
+    else
+        slot_fill(x, slot);
+    switch (weir__base_rng_below(&x->rng, 200)) {
+    case 0: weir__mem_trim(x->m, false); break;
+    case 1: weir__mem_trim(x->m, true); break;
+    case 2: weir__mem_fail(x->m, 1 + weir__base_rng_below(&x->rng, 9), false); break;
+    case 3: weir__mem_fail(x->m, 0, false); break;
+    case 4: weir__mem_budget_set(x->m, weir__base_rng_below(&x->rng, 1 << 22)); break;
+    case 5: weir__mem_budget_set(x->m, UINT64_MAX); break;
+    case 6: weir__mem_collect(x->m); break;
+    default: break;
+    }
+    weir__mem_invariants(x->m);
+}
+
+static void model_run(const struct weir_mem_options *o, uint64_t seed) {
+    static struct model x;
+    memset(&x, 0, sizeof x);
+    struct weir__mem_stats st;
+    x.m = enter_new();
+    weir__base_rng_seed(&x.rng, seed);
+    assert_int_equal(weir_mem_configure(x.m, o), 0);
+    for (unsigned i = 0; i < STEPS; i++)
+        model_step(&x);
+    weir__mem_collect(x.m);
+    weir__mem_stats(x.m, &st);
+    assert_int_equal(st.blocks, x.alive);
+    assert_int_equal(st.failures, x.refused);
+    assert_true(st.foreign > 0);
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (x.slots[i].object || x.slots[i].s.p)
+            slot_empty(&x, &x.slots[i]);
+    assert_int_equal(weir__mem_pool_free(x.m), 0);
+}
+
+static void every_mode_behaves_like_a_model(void **state) {
+    (void)state;
+    static const struct weir_mem_debug off = {.size = sizeof off, .leaks = WEIR_MEM_LEAKS_OFF};
+    static const struct weir_mem_debug sampled = {
+        .size = sizeof sampled, .leaks = WEIR_MEM_LEAKS_SAMPLED, .sample_every = 7};
+    static const struct weir_mem_debug hard = {
+        .size = sizeof hard, .leaks = WEIR_MEM_LEAKS_FULL, .poison = true, .guard_min = 20000};
+    static const struct weir_mem_debug *const debugs[] = {&off, &sampled, &hard};
+    uint64_t seed = 1;
+    for (enum weir_mem_mode mode = WEIR_MEM_CACHED; mode <= WEIR_MEM_UNPOOLED; mode++) {
+        for (unsigned i = 0; i < ARRAY_LEN(debugs); i++) {
+            struct weir_mem_options o = {.size = sizeof o,
+                                         .mode = mode,
+                                         .chunk_bytes = WEIR__MEM_CHUNK_MIN << seed % 3,
+                                         .debug = debugs[i]};
+            model_run(&o, seed++);
+        }
+    }
+}
+
+static void a_pool_is_set_up_while_it_is_empty(void **state) {
+    (void)state;
+    struct weir_mem *m = enter_new();
+    static const uint32_t wrong[] = {1, 128 << 10, (256 << 10) + 1, 3 << 20, 32 << 20};
+    for (unsigned i = 0; i < ARRAY_LEN(wrong); i++) {
+        struct weir_mem_options o = {.size = sizeof o, .chunk_bytes = wrong[i]};
+        assert_int_equal(weir_mem_configure(m, &o), WEIR_EINVAL);
+    }
+    struct weir_mem_options o = {.size = sizeof o, .chunk_bytes = 16 << 20};
+    struct weir__mem_stats st;
+    void *p = weir_mem_new(m, 10);
+    assert_int_equal(weir_mem_configure(m, &o), WEIR_EINVAL);
+    weir_mem_free(p);
+    assert_int_equal(weir_mem_configure(m, &o), 0);
+    p = weir_mem_new(m, 10);
+    weir__mem_stats(m, &st);
+    assert_int_equal(st.chunk_bytes, 16 << 20);
+    weir_mem_free(p);
+    o.mode = (enum weir_mem_mode)7;
+    assert_int_equal(weir_mem_configure(m, &o), WEIR_EINVAL);
+    assert_int_equal(weir__mem_pool_free(m), 0);
+}
+
+static void ticks_collect_and_trim(void **state) {
+    (void)state;
+    struct weir_mem *m = enter_new();
+    struct weir__mem_stats st;
+    static void *p[20000];
+    for (unsigned i = 0; i < 20000; i++)
+        p[i] = weir_mem_new(m, 1008);
+    assert_true(weir__mem_tick(m, &st));
+    assert_true(st.resident_bytes >= 20000 * 1056);
+    weir__mem_enter(NULL);
+    for (unsigned i = 0; i < 20000; i++)
+        weir_mem_free(p[i]);
+    weir__mem_enter(m);
+    assert_true(weir__mem_tick(m, &st));
+    assert_int_equal(st.foreign, 20000);
+    assert_int_equal(st.live_bytes, 0);
+    for (unsigned i = 0; i < 600; i++)
+        (void)weir__mem_tick(m, &st);
+    weir__mem_stats(m, &st);
+    assert_true(st.resident_bytes < 4 << 20);
+    assert_true(st.chunks_unmapped > 0);
+    assert_int_equal(weir__mem_pool_free(m), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_hold_what_maps_to_them),
         cmocka_unit_test(payloads_of_whole_kibibytes_fit_exactly),
         cmocka_unit_test(blocks_are_reused_last_in_first_out),
         cmocka_unit_test(objects_of_every_size_are_zeroed_and_counted),
@@ -444,6 +589,9 @@ int main(void) {
         cmocka_unit_test(foreign_blocks_are_reused_before_new_ones_are_carved),
         cmocka_unit_test(a_closed_pool_lives_until_the_last_release),
         cmocka_unit_test(an_orphan_goes_with_its_own_threads_last_release),
+        cmocka_unit_test(every_mode_behaves_like_a_model),
+        cmocka_unit_test(a_pool_is_set_up_while_it_is_empty),
+        cmocka_unit_test(ticks_collect_and_trim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

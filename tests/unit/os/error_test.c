@@ -19,7 +19,8 @@ static void every_errno_has_a_code(void **state) {
         {EADDRINUSE, WEIR_EINUSE},     {ENOMEM, WEIR_ENOMEM},
         {ENOBUFS, WEIR_ENOMEM},        {ECANCELED, WEIR_ECANCELLED},
         {EAGAIN, WEIR_EAGAIN},         {EIO, WEIR_EIO},
-        {EACCES, WEIR_ESYS(EACCES)},   {EBADF, WEIR_ESYS(EBADF)},
+        {EMSGSIZE, WEIR_ETOOBIG},      {EACCES, WEIR_ESYS(EACCES)},
+        {EBADF, WEIR_ESYS(EBADF)},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         assert_int_equal(weir__os_error(-known[i].error), known[i].code);

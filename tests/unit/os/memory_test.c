@@ -73,12 +73,27 @@ static void refuses(void **state) {
     weir__os_fault_set(NULL);
 }
 
+static void what_it_costs_is_counted(void **state) {
+    struct weir__base_pause p = {0};
+    (void)state;
+    weir__os_map_watch(&p);
+    void *a = weir__os_map(4096, 0), *b = weir__os_map(4096, 0);
+    weir__os_map_watch(NULL);
+    void *c = weir__os_map(4096, 0);
+    assert_int_equal(p.count, 2);
+    assert_true(p.longest_ns <= p.total_ns && p.total_ns <= 2 * p.longest_ns);
+    weir__os_unmap(a, 4096);
+    weir__os_unmap(b, 4096);
+    weir__os_unmap(c, 4096);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(maps_zeroed_aligned_pages),
         cmocka_unit_test(aligned_blocks_leave_nothing_behind),
         cmocka_unit_test(forget_gives_zeroes),
         cmocka_unit_test(refuses),
+        cmocka_unit_test(what_it_costs_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

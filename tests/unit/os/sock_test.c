@@ -160,6 +160,26 @@ static void a_dead_peer_raises_no_signal(void **state) {
     weir__os_close(fds[0]);
 }
 
+/* The kernel may have its own TLS; it knows no keys of zeros. */
+static void keys_that_are_none_are_refused(void **state) {
+    (void)state;
+    static const uint8_t info[40];
+    int fds[2];
+    struct pair p = connected("127.0.0.1:0");
+    for (int tx = 0; tx < 2; tx++) {
+        int rc = weir__os_set_crypto(p.client, tx, info, sizeof info);
+        assert_true(rc == -EOPNOTSUPP || rc == -EINVAL);
+    }
+    assert_int_equal(weir__os_is_unix(p.client), 0);
+    hang_up(&p);
+    assert_int_equal(weir__os_socketpair(SOCK_STREAM, fds), 0);
+    assert_int_equal(weir__os_is_unix(fds[0]), 1);
+    assert_int_equal(weir__os_set_crypto(fds[0], true, info, sizeof info), -EOPNOTSUPP);
+    weir__os_close(fds[0]);
+    weir__os_close(fds[1]);
+    assert_int_equal(weir__os_is_unix(fds[0]), -EBADF);
+}
+
 static void sendfile_sends_a_range(void **state) {
     (void)state;
     char name[64], buf[32];
@@ -365,6 +385,7 @@ int main(void) {
         cmocka_unit_test(kernel_form_and_back),
         cmocka_unit_test(refused_and_in_use_say_so),
         cmocka_unit_test(a_dead_peer_raises_no_signal),
+        cmocka_unit_test(keys_that_are_none_are_refused),
         cmocka_unit_test(sendfile_sends_a_range),
         cmocka_unit_test(unsent_counts_what_waits),
         cmocka_unit_test(descriptors_travel),

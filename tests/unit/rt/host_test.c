@@ -63,11 +63,34 @@ static void a_kernel_that_does_not_answer_is_an_error(void **state) {
     }
 }
 
+static void sockets_tell_what_they_really_get(void **state) {
+    (void)state;
+    struct weir_socket_options got, asked = {.rcvbuf_bytes = 65536};
+    assert_int_equal(weir_host_socket(NULL, true, &got), 0);
+    assert_false(got.nagle || got.no_keepalive);
+    assert_int_equal(got.keepalive_idle_s, 60);
+    assert_true(got.rcvbuf_bytes > 0 && got.sndbuf_bytes > 0);
+    assert_int_equal(weir_host_socket(&asked, false, &got), 0);
+    assert_int_equal(got.rcvbuf_bytes, 65536);
+    asked.rcvbuf_bytes = 1 << 30;
+    assert_int_equal(weir_host_socket(&asked, false, &got), 0);
+    assert_true(got.rcvbuf_bytes <= 1 << 30);
+    asked.keepalive_count = 1000;
+    assert_int_equal(weir_host_socket(&asked, false, &got),
+                     WEIR_ESOCKOPT(WEIR_SOCKET_KEEPALIVE_COUNT));
+    struct weir__os_fault fault = {.kind = WEIR__OS_SOCKET, .nth = 1, .error = EMFILE};
+    weir__os_fault_set(&fault);
+    int rc = weir_host_socket(NULL, false, &got);
+    weir__os_fault_set(NULL);
+    assert_int_equal(rc, WEIR_EFDS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_what_the_kernel_says),
         cmocka_unit_test(a_smaller_affinity_counts_at_once),
         cmocka_unit_test(another_size_is_refused),
+        cmocka_unit_test(sockets_tell_what_they_really_get),
         cmocka_unit_test(a_kernel_that_does_not_answer_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

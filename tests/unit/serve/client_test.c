@@ -5,6 +5,7 @@
 struct call { /* one weir_connect and what became of it */
     char address[32];
     uint32_t connect_ms;
+    struct weir_socket_options socket;
     int rc;
     _Atomic int calls, status;
     _Atomic bool inside, told_inside, echoed;
@@ -45,7 +46,8 @@ static int connect_it(struct weir_loop *l, void *user) {
                                     .address = call->address,
                                     .stages = client_line,
                                     .n_stages = 1,
-                                    .connect_ms = call->connect_ms};
+                                    .connect_ms = call->connect_ms,
+                                    .socket = call->socket};
     call->inside = true;
     call->rc = weir_connect(l, &o, connected, call);
     call->inside = false;
@@ -202,8 +204,32 @@ static void what_makes_no_sense_is_refused(void **state) {
     assert_int_equal(call.calls, 0);
 }
 
+static void a_refused_socket_option_is_refused_now(void **state) {
+    (void)state;
+    static const char *const transports[] = {"epoll", "uring"};
+    for (unsigned t = 0; t < 2; t++) {
+        struct call call;
+        struct weir_group_options o = {.size = sizeof o, .loops = 1, .transport = transports[t]};
+        struct weir_group *g;
+        assert_int_equal(weir_group_new(&o, &g), 0);
+        uint16_t port = port_of(serve_echo(g, "127.0.0.1:0"));
+        assert_int_equal(weir_group_start(g), 0);
+        to_port(&call, port);
+        call.socket.keepalive_interval_s = 40000;
+        assert_int_equal(weir__loop_group_call(g, weir_group_loop(g, 0), connect_it, &call),
+                         WEIR_ESOCKOPT(WEIR_SOCKET_KEEPALIVE_INTERVAL));
+        assert_int_equal(call.calls, 0);
+        call.socket = (struct weir_socket_options){.no_keepalive = true, .rcvbuf_bytes = 65536};
+        assert_int_equal(weir__loop_group_call(g, weir_group_loop(g, 0), connect_it, &call), 0);
+        while (!call.echoed)
+            ;
+        stop_and_join(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refused_socket_option_is_refused_now),
         cmocka_unit_test(a_client_talks_to_a_server),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(stopped_while_connecting),

@@ -3,6 +3,7 @@
 #include "mem/raw.h"
 #include "os/fault.h"
 #include "unit/serve/support.h"
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/un.h>
 
@@ -302,6 +303,55 @@ static void no_system_call_is_taken_for_granted(void **state) {
     stop_and_join(g);
 }
 
+/* Sockets of this process at that local port: how many, all with this keepalive time. */
+static unsigned sockets_with(uint16_t port, int idle_s) {
+    unsigned n = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        struct sockaddr_in a = {0};
+        socklen_t len = sizeof a, size = sizeof(int);
+        int got = 0;
+        if (getsockname(fd, (struct sockaddr *)&a, &len) < 0 || ntohs(a.sin_port) != port)
+            continue;
+        assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &got, &size), 0);
+        assert_int_equal(got, idle_s);
+        n++;
+    }
+    return n;
+}
+
+static void socket_options_reach_what_is_accepted(void **state) {
+    (void)state;
+    static const char *const transports[] = {"epoll", "uring"};
+    for (unsigned t = 0; t < 2; t++) {
+        struct weir_group_options go = {.size = sizeof go, .loops = 2, .transport = transports[t]};
+        struct weir_group *g;
+        struct weir_server *s;
+        struct weir_server_options o = echo_at("127.0.0.1:0");
+        o.socket.keepalive_idle_s = 33;
+        assert_int_equal(weir_group_new(&go, &g), 0);
+        assert_int_equal(weir_serve(g, &o, &s), 0);
+        assert_int_equal(sockets_with(port_of(s), 33), 2);
+        assert_int_equal(weir_group_start(g), 0);
+        int fd = dial(port_of(s));
+        assert_echoes(fd);
+        assert_int_equal(sockets_with(port_of(s), 33), 3);
+        close(fd);
+        stop_and_join(g);
+    }
+}
+
+static void a_refused_socket_option_is_named(void **state) {
+    (void)state;
+    struct weir_server *s;
+    struct weir_group *g = group_of(1);
+    struct weir_server_options o = echo_at("127.0.0.1:0");
+    o.socket.keepalive_count = 128;
+    assert_int_equal(weir_serve(g, &o, &s), WEIR_ESOCKOPT(WEIR_SOCKET_KEEPALIVE_COUNT));
+    assert_non_null(strstr(weir_server_why(g), "TCP_KEEPCNT"));
+    assert_non_null(strstr(weir_server_why(g), "127"));
+    assert_int_equal(weir_group_join(g), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_loop_has_its_listener),
@@ -316,6 +366,8 @@ int main(void) {
         cmocka_unit_test(servers_may_come_later),
         cmocka_unit_test(no_allocation_is_taken_for_granted),
         cmocka_unit_test(no_system_call_is_taken_for_granted),
+        cmocka_unit_test(socket_options_reach_what_is_accepted),
+        cmocka_unit_test(a_refused_socket_option_is_named),
     };
     return cmocka_run_group_tests_name("serve/server", tests, NULL, NULL);
 }

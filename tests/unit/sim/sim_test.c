@@ -109,6 +109,33 @@ static void burnt_time_is_the_loops_busy_time(void **state) {
     end(c.sim);
 }
 
+/* The same number for the same seed: a turn of a quarter of a second, and one just short enough. */
+static void long_turns_are_counted(void **state) {
+    static const struct {
+        uint64_t burn_us;
+        unsigned long_turns;
+    } rows[] = {{250000, 1}, {99000, 0}};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct clock c = {.sim = world(2, 1), .burn_us = rows[i].burn_us};
+        struct weir_group *g = weir_sim_group(c.sim);
+        struct weir_pause_stats pauses[WEIR_PAUSES];
+        struct weir_long_turn t;
+        c.loop = weir_group_loop(g, 0);
+        assert_int_equal(weir_loop_post(c.loop, arm, &c), 0);
+        assert_int_equal(weir_sim_run(c.sim, 1000, fired, &c), 1);
+        assert_int_equal(weir_group_pause_stats(g, 0, pauses), 0);
+        assert_true(pauses[WEIR_PAUSE_TURN].known);
+        assert_false(pauses[WEIR_PAUSE_RUN_QUEUE].known);
+        assert_int_equal(pauses[WEIR_PAUSE_TURN].count, rows[i].long_turns);
+        assert_int_equal(pauses[WEIR_PAUSE_TURN].total_ns, pauses[WEIR_PAUSE_TURN].longest_ns);
+        if (rows[i].long_turns)
+            assert_in_range(pauses[WEIR_PAUSE_TURN].longest_ns, 250000000, 250100000);
+        assert_int_equal(weir_group_long_turns(g, &t, 1), 0); /* nobody takes pictures here */
+        end(c.sim);
+    }
+}
+
 static void an_armed_timer_is_a_leak(void **state) {
     (void)state;
     struct clock c = {.sim = world(2, 1)};
@@ -211,6 +238,7 @@ int main(void) {
         cmocka_unit_test(a_timer_fires_in_virtual_time),
         cmocka_unit_test(nothing_to_wait_for_is_said),
         cmocka_unit_test(burnt_time_is_the_loops_busy_time),
+        cmocka_unit_test(long_turns_are_counted),
         cmocka_unit_test(an_armed_timer_is_a_leak),
         cmocka_unit_test(posts_reach_sleeping_loops_and_replay),
         cmocka_unit_test(the_group_runs_until_it_is_stopped),

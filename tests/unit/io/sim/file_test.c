@@ -12,12 +12,12 @@ static void the_lowest_free_handle_is_used_again(void **state) {
     for (int i = 0; i < 3; i++) {
         o.addr = addr("10.0.0.1:0");
         assert_int_equal(w.io[0]->ops->listen(w.io[0], &o, NULL, &s[i]), 0);
-        handle[i] = weir__iosim_handle(s[i]);
+        handle[i] = w.io[0]->ops->handle(w.io[0], s[i]);
         assert_int_equal(handle[i], WEIR__IOSIM_HANDLE_MIN + i);
     }
     close_now(&w, 0, s[0], false);
     assert_int_equal(w.io[0]->ops->listen(w.io[0], &o, NULL, &s[0]), 0);
-    assert_int_equal(weir__iosim_handle(s[0]), handle[0]);
+    assert_int_equal(w.io[0]->ops->handle(w.io[0], s[0]), handle[0]);
     for (int i = 0; i < 3; i++)
         close_now(&w, 0, s[i], false);
     assert_null(weir__iosim_handle_file(w.net, handle[0]));

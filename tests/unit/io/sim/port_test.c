@@ -143,15 +143,15 @@ static unsigned exchange(const struct weir__iosim_options *o, unsigned n, bool *
     struct weir__io_sock *a = bind_on(&w, 0, "10.0.0.1:5"), *b = bind_on(&w, 1, "10.0.0.2:6");
     struct weir_addr to = addr("10.0.0.2:6"), from = addr("10.0.0.1:5");
     for (unsigned i = 0; i < n; i++) {
-        struct weir_chain c = {0};
-        fill(w.mem[0], &c, i, 1 + i % 40);
-        assert_int_equal(w.io[0]->ops->send_dgram(w.io[0], a, &to, &c), 0);
+        struct weir__io_message m = {.to = to};
+        fill(w.mem[0], &m.chain, i, 1 + i % 40);
+        assert_int_equal(w.io[0]->ops->send_dgram(w.io[0], a, &m, 1), 0);
         struct weir__io_done d = pulled(&w, 0);
         assert_int_equal(d.kind, WEIR__IO_SENT);
-        assert_int_equal(d.count, 1 + i % 40);
-        weir_chain_fini(&c);
+        assert_int_equal(d.count, 1);
+        weir_chain_fini(&m.chain);
     }
-    assert_int_equal(w.io[1]->ops->recv_dgram_arm(w.io[1], b), 0);
+    assert_int_equal(w.io[1]->ops->recv_dgram_arm(w.io[1], b, 0), 0);
     run_dry(&w);
     struct weir__io_done d;
     unsigned got = 0;

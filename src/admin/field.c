@@ -1,0 +1,39 @@
+#include "admin/field.h"
+#include "base/compiler.h"
+#include "weir/stats.h"
+
+#define LOOP(member, metric, unit, gauge, help) \
+    { #member, metric, help, offsetof(struct weir_loop_stats, member), WEIR__ADMIN_##unit, gauge }
+
+const struct weir__admin_field weir__admin_loop_fields[] = {
+    LOOP(at_ns, "at_seconds", NS, true, "The loop's clock when its last turn ended"),
+    LOOP(busy_ns, "busy_seconds", NS, false, "Time spent working"),
+    LOOP(poll_ns, "poll_seconds", NS, false, "Time asleep, waiting for events"),
+    LOOP(cpu_ns, "cpu_seconds", NS, false, "CPU time of the loop's thread"),
+    LOOP(turns, "turns", COUNT, false, "Turns of the loop"),
+    LOOP(sleeps, "sleeps", COUNT, false, "Turns that slept"),
+    LOOP(tasks, "tasks", COUNT, false, "Posted tasks that ran"),
+    LOOP(timers, "timers", COUNT, false, "Timers that fired"),
+    LOOP(turn_max_ns, "turn_max_seconds", NS, true, "The longest turn so far"),
+    LOOP(channels, "channels", COUNT, true, "Channels open now"),
+    LOOP(opened, "opened", COUNT, false, "Channels opened"),
+    LOOP(closed, "closed", COUNT, false, "Channels closed"),
+    LOOP(refused_fds, "refused_fds", COUNT, false, "Accepts that found no free descriptor"),
+    LOOP(listeners, "listeners", COUNT, true, "Listeners open now"),
+    LOOP(listeners_lost, "listeners_lost", COUNT, false, "Listeners closed by an error"),
+    LOOP(handed, "handed", COUNT, false, "Connections that another loop accepted for this one"),
+    LOOP(handed_lost, "handed_lost", COUNT, false, "Of those, closed unserved at the end"),
+    LOOP(received, "received", COUNT, false, "Receives that brought bytes"),
+    LOOP(received_bytes, "received_bytes", BYTES, false, "Bytes received"),
+    LOOP(sent, "sent", COUNT, false, "Sends"),
+    LOOP(sent_bytes, "sent_bytes", BYTES, false, "Bytes sent"),
+    LOOP(control_calls, "control_calls", COUNT, false, "System calls that only ask for events"),
+    LOOP(memory_live, "memory_live_bytes", BYTES, true, "Bytes handed out by the loop's pool"),
+    LOOP(memory_chunks, "memory_chunk_bytes", BYTES, true, "Bytes the pool has from the system"),
+    LOOP(inbox, "inbox", COUNT, false, "Things that came from other threads"),
+    LOOP(wakes, "wakes", COUNT, false, "Wake-ups they needed"),
+    LOOP(dropped_dead, "dropped_dead", COUNT, false, "Sends and closes that came too late"),
+    LOOP(file_copied_bytes, "file_copied_bytes", BYTES, false,
+         "File contents that went through memory"),
+};
+const unsigned weir__admin_n_loop_fields = ARRAY_LEN(weir__admin_loop_fields);

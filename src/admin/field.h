@@ -1,0 +1,26 @@
+/* One table of what a loop counts: the stats page and the metrics page are written from it. */
+#ifndef WEIR_ADMIN_FIELD_H
+#define WEIR_ADMIN_FIELD_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum weir__admin_unit { WEIR__ADMIN_COUNT, WEIR__ADMIN_BYTES, WEIR__ADMIN_NS };
+
+struct weir__admin_field {
+    const char *name;   /* in JSON: the member's own */
+    const char *metric; /* in Prometheus: without "weir_loop_" and "_total", in seconds and bytes */
+    const char *help;
+    size_t offset; /* of a uint64_t */
+    enum weir__admin_unit unit;
+    bool gauge; /* it can fall */
+};
+
+extern const struct weir__admin_field weir__admin_loop_fields[]; /* of struct weir_loop_stats */
+extern const unsigned weir__admin_n_loop_fields;
+
+static inline uint64_t weir__admin_field_of(const struct weir__admin_field *f, const void *p) {
+    return *(const uint64_t *)(const void *)((const char *)p + f->offset);
+}
+
+#endif

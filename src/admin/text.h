@@ -1,0 +1,26 @@
+/* Text that grows in a chain: what the pages are written with. Out of memory is remembered, not
+ * reported per call. */
+#ifndef WEIR_ADMIN_TEXT_H
+#define WEIR_ADMIN_TEXT_H
+#include "base/compiler.h"
+#include "weir/mem.h"
+#include <jansson.h>
+
+struct weir__admin_text {
+    struct weir_mem *mem;
+    struct weir_chain chain;
+    bool failed; /* something is missing */
+};
+
+void weir__admin_write(struct weir__admin_text *t, const void *data, size_t n);
+/* One call writes at most 1023 bytes: more is cut. */
+WEIR_PRINTF(2, 3)
+void weir__admin_print(struct weir__admin_text *t, const char *format, ...);
+/* The document and a line feed. Takes j; NULL: it could not be made. */
+void weir__admin_json(struct weir__admin_text *t, json_t *j);
+
+static inline json_t *weir__admin_integer(uint64_t v) {
+    return json_integer((json_int_t)v);
+}
+
+#endif

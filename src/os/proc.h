@@ -1,0 +1,19 @@
+/* What the kernel says about this process and its CPUs in /proc. The parsers are text in, number
+ * out; text that makes no sense is 0. */
+#ifndef WEIR_OS_PROC_H
+#define WEIR_OS_PROC_H
+#include <stddef.h>
+#include <stdint.h>
+
+int weir__os_proc_id(void);
+/* Resident bytes of this process now; 0: unknown. */
+uint64_t weir__os_proc_resident(void);
+/* Idle time of these CPUs together since boot, in steps of a clock tick; 0: unknown. */
+uint64_t weir__os_proc_idle(const unsigned *cpus, unsigned n);
+
+/* /proc/self/statm: the resident pages. */
+uint64_t weir__os_proc_statm(const char *text, uint64_t page_bytes);
+/* /proc/stat: the clock ticks that these CPUs were idle or waited for a disk. */
+uint64_t weir__os_proc_stat_idle(const char *text, const unsigned *cpus, unsigned n);
+
+#endif
