@@ -22,6 +22,10 @@ static const struct unit sizes[] = {
     {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1},
 };
 
+static const struct unit rates[] = {
+    {"Gbit", 1000000000}, {"Mbit", 1000000}, {"kbit", 1000}, {"bit", 1}, {"Tbit", 1000000000000},
+};
+
 /* The digits of a number without its dot, and how many of them stood behind it. */
 static const char *digits(const char *p, uint64_t *mantissa, uint64_t *scale) {
     const char *start = p;
@@ -71,6 +75,24 @@ bool cli_duration(const char *text, uint64_t *ns) {
 
 bool cli_bytes(const char *text, uint64_t *out) {
     return number(text, sizes, CLI_LENGTH(sizes), out);
+}
+
+bool cli_bdp(const char *text, uint64_t *bytes) {
+    char rate[32];
+    const char *comma = strchr(text, ',');
+    uint64_t bits_per_s, ns;
+    size_t n = comma ? (size_t)(comma - text) : sizeof rate;
+    if (n >= sizeof rate)
+        return false;
+    memcpy(rate, text, n);
+    rate[n] = 0;
+    if (!number(rate, rates, CLI_LENGTH(rates), &bits_per_s) || !cli_duration(comma + 1, &ns))
+        return false;
+    unsigned __int128 bits = (unsigned __int128)bits_per_s * ns;
+    const uint64_t byte = UINT64_C(8000000000); /* bits, times nanoseconds of a second */
+    bits = (bits + byte - 1) / byte;
+    *bytes = (uint64_t)bits;
+    return bits > 0 && bits <= UINT64_MAX;
 }
 
 /* The first unit that divides the value; the tables begin with the largest. */

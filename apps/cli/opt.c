@@ -125,6 +125,18 @@ static int set(const struct cli_command *c, const struct cli_option *o, const ch
     }
 }
 
+void cli_value(const struct cli_option *o, char *text, size_t cap) {
+    char number[32];
+    const char *value = number;
+    switch (o->kind) {
+    case CLI_FLAG: value = *(const bool *)o->value ? "on" : "off"; break;
+    case CLI_CHOICE:
+    case CLI_TEXT: value = *(const char *const *)o->value; break;
+    default: number_text(o, *(const uint64_t *)o->value, number);
+    }
+    snprintf(text, cap, "%s", value ? value : "");
+}
+
 /* --- parsing --------------------------------------------------------------------------------- */
 
 struct parse {
@@ -135,8 +147,14 @@ struct parse {
     unsigned n_operands;
 };
 
+static void note(const struct cli_command *c, const struct cli_option *o) {
+    if (c->given)
+        *c->given |= UINT64_C(1) << (o - c->options);
+}
+
 /* The value glued to an option, or the next argument. */
 static int take_value(struct parse *p, const struct cli_option *o, const char *glued) {
+    note(p->c, o);
     if (o->kind == CLI_FLAG) {
         if (glued) {
             cli_complain(p->c->name, "--%s takes no value", o->name);

@@ -35,6 +35,7 @@ struct cli_command {
     const struct cli_option *options;
     unsigned n_options;
     unsigned operands_min, operands_max;
+    uint64_t *given; /* gets bit i when the parser met option i; NULL: nobody asks */
 };
 
 enum { CLI_HELPED = -1, CLI_BAD = -2, CLI_OPERANDS_MAX = 16 };
@@ -43,6 +44,9 @@ enum { CLI_HELPED = -1, CLI_BAD = -2, CLI_OPERANDS_MAX = 16 };
  * operands (put into operands, which holds operands_max); CLI_HELPED: --help was printed; CLI_BAD:
  * one line on stderr has said what is wrong. */
 int cli_parse(const struct cli_command *c, int argc, char **argv, const char **operands);
+/* What an option stands at, as it would be written on the command line ("" for no text, "on" and
+ * "off" for flags); cut to cap. */
+void cli_value(const struct cli_option *o, char *text, size_t cap);
 /* main's result for a negative answer of cli_parse: 0 or 2. */
 int cli_exit(int parsed);
 /* The help, on stdout. */
@@ -56,6 +60,9 @@ const char *cli_near(const char *word, const char *const *words);
 bool cli_count(const char *text, uint64_t *out);
 bool cli_duration(const char *text, uint64_t *ns);
 bool cli_bytes(const char *text, uint64_t *out);
+/* "10Gbit,50ms": what a path of that rate and round trip holds, rate * time / 8 bytes, rounded up.
+ */
+bool cli_bdp(const char *text, uint64_t *bytes);
 /* Number to the shortest text that parses back ("500ms", "64k"); text has room for 32 bytes. */
 void cli_duration_text(uint64_t ns, char *text);
 void cli_bytes_text(uint64_t bytes, char *text);

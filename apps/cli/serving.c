@@ -14,6 +14,7 @@ enum { STAGES_MAX = 8 };
 
 const char *const serving_transports[] = {"auto", "epoll", "uring", NULL};
 const char *const serving_triggers[] = {"lt", "et", NULL};
+const char *const serving_placements[] = {"reuseport", "handoff", NULL};
 
 struct serving serving_defaults(const char *program, const char *listen) {
     return (struct serving){
@@ -21,9 +22,18 @@ struct serving serving_defaults(const char *program, const char *listen) {
         .listen = listen,
         .transport = "auto",
         .trigger = "lt",
+        .placement = "reuseport",
+        .backlog = 4096,
         .drain_ns = 500000000,
         .high_bytes = 64 << 10,
+        .inspect = INSPECT_DEFAULTS,
     };
+}
+
+int serving_parse(struct serving *s, struct cli_command *command, int argc, char **argv) {
+    command->given = &s->inspect.given;
+    s->inspect.command = command;
+    return cli_parse(command, argc, argv, NULL);
 }
 
 /* --- the group ------------------------------------------------------------------------------- */
@@ -61,20 +71,31 @@ static int no_loops(const struct serving *s, int rc) {
 }
 
 int serving_group(const struct serving *s, struct weir_group **out) {
+    struct inspect_pools pools;
+    inspect_pools(&s->inspect, &pools);
     struct weir_group_options o = {
         .size = sizeof o,
         .loops = (unsigned)s->loops,
         .transport = s->transport,
         .trigger = s->trigger,
         .pin = s->pin,
+        .workers = s->workers,
         .memory_max = s->memory_bytes,
         .drain_ms = (uint32_t)(s->drain_ns / 1000000),
+        .watchdog_ms = inspect_watchdog(&s->inspect),
+        .pools = &pools.options,
     };
     if (!strcmp(s->transport, "uring") && strcmp(s->trigger, "lt") != 0)
         return cli_complain(s->program, "--trigger: %s is for epoll only", s->trigger);
+    struct weir_socket_options sockets;
+    int rc = sockets_read(&s->sockets, s->program, &sockets);
+    if (!rc && strncmp(s->listen, "unix:", 5) != 0)
+        rc = sockets_try(s->program, &sockets, true);
+    if (rc)
+        return rc;
     hold_signals();
     raise_files();
-    int rc = weir_group_new(&o, out);
+    rc = weir_group_new(&o, out);
     return rc < 0 ? no_loops(s, rc) : 0;
 }
 
@@ -109,7 +130,8 @@ static int listen_failed(const struct serving *s, const struct weir_group *g, in
             "with --join",
             s->listen);
     if (why[0])
-        return cli_complain(s->program, "--listen: %s", why);
+        return cli_complain(s->program, "--%s: %s",
+                            s->steer && rc == WEIR_EINVAL ? "steer" : "listen", why);
     return cli_complain(s->program, "--listen: %s cannot be used: %s", s->listen,
                         weir_strerror(rc));
 }
@@ -122,42 +144,52 @@ static int serve(const struct serving *s, struct weir_group *g, const struct wei
         .stages = stages,
         .n_stages = n_stages,
         .join = s->join,
+        .backlog = (int)s->backlog,
+        .placement = strcmp(s->placement, "handoff") ? WEIR_REUSEPORT : WEIR_HANDOFF,
+        .steer = s->steer,
         .limits = {.high_bytes = (uint32_t)s->high_bytes,
                    .idle_ms = (uint32_t)(s->idle_ns / 1000000),
                    .drain_ms = (uint32_t)(s->drain_ns / 1000000)},
     };
+    (void)sockets_read(&s->sockets, s->program, &o.socket); /* the group's making looked at it */
     return weir_serve(g, &o, out);
 }
 
-static void announce(const struct weir_group *g, const struct weir_server *server,
+static void announce(const struct serving *s, const struct weir_group *g,
+                     const struct weir_server *server, const struct weir_admin *admin,
                      const char *handler) {
     struct weir_host host = {.size = sizeof host};
     const char *why;
     const char *transport = weir_group_transport(g, &why);
     printf("listening on %s\n", weir_server_address(server));
+    if (admin)
+        printf("admin on %s\n", weir_admin_address(admin));
     printf("transport %s%s%s%s, loops %u of ", transport, why ? " (" : "", why ? why : "",
            why ? ")" : "", weir_group_loops(g));
     if (weir_host_read(&host) < 0)
         printf("an unknown number of usable CPUs");
     else
         printf("%u usable CPU%s", host.cpus, host.cpus == 1 ? "" : "s");
-    printf(", placement reuseport, handler %s\n", handler);
+    printf(", placement %s%s, handler %s\n", s->placement, s->steer ? " steered by CPU" : "",
+           handler);
     fflush(stdout);
 }
 
 static int run(const struct serving *s, struct weir_group *g, const struct weir_server *server,
-               const char *handler) {
+               const struct weir_admin *admin, const char *handler) {
     int rc = weir_group_start(g);
     if (rc < 0) {
         weir_group_stop(g, 0);
         weir_group_join(g);
         return cli_complain(s->program, "the loops cannot be started: %s", weir_strerror(rc)) - 1;
     }
-    struct place place;
+    struct place place, admin_place;
     place_note(&place, weir_server_address(server));
-    announce(g, server, handler);
+    place_note(&admin_place, admin ? weir_admin_address(admin) : "");
+    announce(s, g, server, admin, handler);
     rc = weir_group_run(g);
     place_leave(&place);
+    place_leave(&admin_place);
     return rc < 0 ? cli_complain(s->program, "a loop broke: %s", weir_strerror(rc)) - 1 : 0;
 }
 
@@ -172,8 +204,14 @@ int serving_run(const struct serving *s, struct weir_group *g, const struct weir
                 unsigned n_stages, const char *handler) {
     struct weir_stage line[STAGES_MAX];
     struct weir_server *server;
+    struct weir_admin *admin;
     struct census *c = s->stats ? census_new(g, s->stats) : NULL;
+    struct proxied proxied;
     unsigned n = 0;
+    if (s->proxy_from && proxied_read(&proxied, s->program, s->proxy_from))
+        return give_up(g, c, 2);
+    if (s->proxy_from)
+        line[n++] = (struct weir_stage){&weir_proxy_handler, &proxied.options};
     if (s->stats && (!c || census_start(c) < 0))
         return give_up(g, c,
                        cli_complain(s->program, "--stats: %s: %s", s->stats, strerror(errno)));
@@ -186,7 +224,10 @@ int serving_run(const struct serving *s, struct weir_group *g, const struct weir
         rc = listen_failed(s, g, rc);
         return give_up(g, c, rc);
     }
-    rc = run(s, g, server, handler);
+    rc = inspect_open(&s->inspect, g, &admin);
+    if (rc)
+        return give_up(g, c, rc);
+    rc = run(s, g, server, admin, handler);
     if (c && census_write(c) < 0)
         rc = cli_complain(s->program, "--stats: %s: %s", s->stats, strerror(errno)) - 1;
     census_free(c);

@@ -2,7 +2,10 @@
  * end. */
 #ifndef APPS_CLI_SERVING_H
 #define APPS_CLI_SERVING_H
+#include "cli/inspect.h"
 #include "cli/opt.h"
+#include "cli/proxied.h"
+#include "cli/sockets.h"
 #include "weir/chan.h"
 
 struct serving {
@@ -11,9 +14,17 @@ struct serving {
     const char *stats; /* a file, "-" for stdout, NULL: none */
     uint64_t loops, drain_ns, idle_ns, high_bytes, memory_bytes;
     bool pin, join;
+    unsigned workers; /* 0: the library's default */
+    const char *placement;
+    bool steer;
+    uint64_t backlog;
+    const char *proxy_from; /* NULL: no PROXY headers */
+    struct sockets sockets;
+    struct inspect inspect;
 };
 
-extern const char *const serving_transports[], *const serving_triggers[];
+extern const char *const serving_transports[], *const serving_triggers[],
+                                                   *const serving_placements[];
 
 enum { SERVING_LOOPS_MAX = 256 };
 
@@ -75,13 +86,33 @@ enum { SERVING_LOOPS_MAX = 256 };
          .value = &(s)->memory_bytes,                                                \
          .argument = "BYTES",                                                        \
          .help = "limit of all buffers together; 0: none"},                          \
-    {                                                                                \
+        {.name = "placement",                                                        \
+         .kind = CLI_CHOICE,                                                         \
+         .value = &(s)->placement,                                                   \
+         .help = "a listener per loop, or one that feeds the least busy loop",       \
+         .choices = serving_placements},                                             \
+        {.name = "steer",                                                            \
+         .kind = CLI_FLAG,                                                           \
+         .value = &(s)->steer,                                                       \
+         .help = "with --pin: the loop of the CPU that received a connection"},      \
+        {.name = "backlog",                                                          \
+         .kind = CLI_COUNT,                                                          \
+         .value = &(s)->backlog,                                                     \
+         .argument = "N",                                                            \
+         .help = "connections that may wait to be accepted, per listener",           \
+         .min = 1,                                                                   \
+         .max = INT32_MAX},                                                          \
+        PROXIED_OPTIONS(&(s)->proxy_from), SOCKETS_OPTIONS(&(s)->sockets),           \
+        INSPECT_OPTIONS(&(s)->inspect), {                                            \
         .name = "stats", .kind = CLI_TEXT, .value = &(s)->stats, .argument = "FILE", \
         .help = "at the end, write what each loop did as JSON; -: stdout"            \
     }
 
 /* The defaults. */
 struct serving serving_defaults(const char *program, const char *listen);
+/* As cli_parse, for the command whose table holds SERVING_OPTIONS(s). command lives as long as s.
+ */
+int serving_parse(struct serving *s, struct cli_command *command, int argc, char **argv);
 /* Raises the limit on open files and makes the group. 0, or the exit code after one line. */
 int serving_group(const struct serving *s, struct weir_group **out);
 /* Serves with these stages until SIGTERM or SIGINT; handler goes into the start line. The exit

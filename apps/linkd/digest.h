@@ -7,11 +7,13 @@
 
 struct digest;
 
-/* One hash state per loop of g, before g starts. NULL: no memory, or OpenSSL has no SHA-256. */
-struct digest *digest_new(struct weir_group *g, unsigned rounds);
+/* One hash state per loop of g, before g starts. order is for digest_offloaded. NULL: no memory, or
+ * OpenSSL has no SHA-256. */
+struct digest *digest_new(struct weir_group *g, unsigned rounds, enum weir_order order);
+/* After g has ended. */
 void digest_free(struct digest *d);
 
-/* user: a struct digest. */
-extern const struct weir_linkd_service digest_service;
+/* On the loop, and on workers. user: a struct digest. */
+extern const struct weir_linkd_service digest_service, digest_offloaded;
 
 #endif

@@ -320,6 +320,7 @@ static void start_connect(struct load_conn *c, uint64_t now) {
         .stages = &c->stage,
         .n_stages = 1,
         .connect_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
+        .socket = o->socket,
     };
     c->state = LOAD_CONNECTING;
     c->connect_ns = now;

@@ -1,5 +1,6 @@
 #include "load/options.h"
 #include "cli/opt.h"
+#include "cli/sockets.h"
 #include "load/payload.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct raw {
         loops_expected;
     const char *requests, *warmup, *bytes, *verify, *json, *transport, *rate, *target;
     bool is_short, quiet;
+    struct sockets sockets;
 };
 
 static const char *const transports[] = {"auto", "epoll", "uring", NULL};
@@ -87,6 +89,7 @@ static int parse(struct raw *r, int argc, char **argv) {
                "the server's process: its CPU time per request", 1, INT32_MAX),
         OPTION("loops-expected", 0, CLI_COUNT, &r->loops_expected, "N",
                "refuse unless one process has N listeners on the port", 1, 1024),
+        SOCKETS_OPTIONS(&r->sockets),
         OPTION("json", 0, CLI_TEXT, &r->json, "FILE|-", "the report as JSON (weir.load/1)", 0,
                NO_LIMIT),
         OPTION("quiet", 'q', CLI_FLAG, &r->quiet, NULL, "no report, no progress line", 0, NO_LIMIT),
@@ -224,6 +227,8 @@ int load_options_parse(struct load_options *o, int argc, char **argv) {
     o->digest_rounds = (unsigned)r.rounds;
     o->json = r.json;
     o->transport = !strcmp(r.transport, "auto") ? NULL : r.transport;
+    if (sockets_read(&r.sockets, "load", &o->socket) || sockets_try("load", &o->socket, false))
+        return 2;
     o->stats_pid = (unsigned)r.stats_pid;
     o->loops_expected = (unsigned)r.loops_expected;
     return check(o, &r);

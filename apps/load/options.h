@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "weir/socket.h"
 
 enum load_verify { LOAD_VERIFY_NONE, LOAD_VERIFY_ECHO, LOAD_VERIFY_DIGEST };
 
@@ -28,9 +29,10 @@ struct load_options {
     size_t payload;
     unsigned service;
     enum load_verify verify;
-    unsigned digest_rounds;  /* for LOAD_VERIFY_DIGEST */
-    const char *json;        /* path, "-" or NULL */
-    const char *transport;   /* NULL: auto */
+    unsigned digest_rounds; /* for LOAD_VERIFY_DIGEST */
+    const char *json;       /* path, "-" or NULL */
+    const char *transport;  /* NULL: auto */
+    struct weir_socket_options socket;
     unsigned stats_pid;      /* 0: none */
     unsigned loops_expected; /* 0: do not look */
 };

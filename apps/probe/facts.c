@@ -1,4 +1,5 @@
 #include "probe/facts.h"
+#include "cli/opt.h"
 #include "weir/host.h"
 #include "weir/loop.h"
 #include <inttypes.h>
@@ -128,6 +129,71 @@ static void read_ports(struct facts *f) {
                     : "a client runs out of local ports early: widen net.ipv4.ip_local_port_range");
 }
 
+/* --- sockets --------------------------------------------------------------------------------- */
+
+/* What the defaults come to here, asked of a socket. */
+static void read_socket(struct facts *f, const char *name, bool listener, const char *note) {
+    struct weir_socket_options s;
+    char in[32], out[32], timeout[32] = "the kernel's";
+    struct fact *x = fact(f, name, FACT_UNKNOWN, "");
+    int rc = weir_host_socket(NULL, listener, &s);
+    if (rc < 0) {
+        snprintf(x->note, sizeof x->note, "%s", weir_strerror(rc));
+        return;
+    }
+    x->verdict = FACT_FINE;
+    value(x, "%s, keepalive %u,%u,%u", s.nagle ? "nagle" : "nodelay", s.keepalive_idle_s,
+          s.keepalive_interval_s, s.keepalive_count);
+    cli_bytes_text(s.rcvbuf_bytes, in);
+    cli_bytes_text(s.sndbuf_bytes, out);
+    if (s.user_timeout_ms)
+        snprintf(timeout, sizeof timeout, "%u ms", s.user_timeout_ms);
+    snprintf(x->note, sizeof x->note,
+             "%s; user timeout %s; buffers tuned from %s to receive and %s to send", note, timeout,
+             in, out);
+}
+
+/* The last number of a file of /proc/sys: the ceiling. */
+static bool ceiling(const char *path, uint64_t *out) {
+    FILE *in = fopen(path, "re");
+    if (!in)
+        return false;
+    bool any = false;
+    while (fscanf(in, "%" SCNu64, out) == 1)
+        any = true;
+    fclose(in);
+    return any;
+}
+
+/* factor: the kernel's own bookkeeping takes about as much as the bytes, which a fixed size does
+ * not count and the tuning's ceiling does. */
+static void read_ceiling(struct facts *f, const struct facts_path *p, const char *name,
+                         const char *path, unsigned factor, const char *option) {
+    uint64_t have, wanted = p->bytes * factor;
+    struct fact *x = fact(f, name, FACT_UNKNOWN, "the kernel does not show it here");
+    if (!ceiling(path, &have))
+        return;
+    value(x, "%" PRIu64, have);
+    x->verdict = have >= wanted ? FACT_FINE : FACT_SMALL;
+    if (have >= wanted)
+        snprintf(x->note, sizeof x->note, "%s is %" PRIu64 " bytes: %s fill it", p->text, p->bytes,
+                 option);
+    else
+        snprintf(x->note, sizeof x->note,
+                 "%s is %" PRIu64
+                 " bytes in flight, and %s stop below that: raise net.%s to %" PRIu64,
+                 p->text, p->bytes, option, name, wanted);
+}
+
+static void read_sockets(struct facts *f, const struct facts_path *p) {
+    read_socket(f, "server", true, "socket defaults of a listener, inherited by what it accepts");
+    read_socket(f, "client", false, "socket defaults of an outgoing connection");
+    read_ceiling(f, p, "core.rmem_max", "/proc/sys/net/core/rmem_max", 1, "--bdp and --rcvbuf");
+    read_ceiling(f, p, "core.wmem_max", "/proc/sys/net/core/wmem_max", 1, "--bdp and --sndbuf");
+    read_ceiling(f, p, "ipv4.tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem", 2, "tuned receive buffers");
+    read_ceiling(f, p, "ipv4.tcp_wmem", "/proc/sys/net/ipv4/tcp_wmem", 2, "tuned send buffers");
+}
+
 /* --- transports ------------------------------------------------------------------------------ */
 
 /* Found out by trying: what the kernel, its configuration and this sandbox allow together. */
@@ -154,7 +220,7 @@ static void try_transport(struct facts *f, const char *name, const char *transpo
     weir_group_join(g);
 }
 
-unsigned facts_read(struct fact all[FACTS_MAX]) {
+unsigned facts_read(struct fact all[FACTS_MAX], const struct facts_path *path) {
     struct facts f = {.all = all};
     struct weir_host h = {.size = sizeof h};
     read_kernel(&f);
@@ -176,6 +242,7 @@ unsigned facts_read(struct fact all[FACTS_MAX]) {
     read_sysctl(&f, "time-wait", "/proc/sys/net/ipv4/tcp_max_tw_buckets", TIME_WAIT_WANTED,
                 "closed connections the kernel remembers for a minute",
                 "short connections lose their TIME_WAIT early: raise net.ipv4.tcp_max_tw_buckets");
+    read_sockets(&f, path);
     try_transport(&f, "epoll-lt", "epoll", "lt");
     try_transport(&f, "epoll-et", "epoll", "et");
     try_transport(&f, "uring", "uring", "lt");

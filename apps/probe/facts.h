@@ -1,6 +1,7 @@
 /* Facts about this machine, each with a verdict and a reason. */
 #ifndef APPS_PROBE_FACTS_H
 #define APPS_PROBE_FACTS_H
+#include <stdint.h>
 
 enum fact_verdict { FACT_FINE, FACT_SMALL, FACT_MISSING, FACT_UNKNOWN };
 
@@ -11,10 +12,15 @@ struct fact {
     char note[240]; /* why it matters, or what to do */
 };
 
-enum { FACTS_MAX = 16 };
+enum { FACTS_MAX = 24 };
+
+struct facts_path {   /* what a connection has to fill: rate x round trip / 8 */
+    const char *text; /* "10Gbit,50ms" */
+    uint64_t bytes;
+};
 
 /* Fills facts; how many. */
-unsigned facts_read(struct fact facts[FACTS_MAX]);
+unsigned facts_read(struct fact facts[FACTS_MAX], const struct facts_path *path);
 /* "fine", "too small", "missing", "unknown". */
 const char *fact_verdict_text(enum fact_verdict v);
 

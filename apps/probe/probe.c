@@ -21,16 +21,16 @@ static int print_json(const struct fact *facts, unsigned n) {
 
 static void print_text(const struct fact *facts, unsigned n) {
     for (unsigned i = 0; i < n; i++)
-        printf("%-12s %-34s %-10s %s\n", facts[i].name, facts[i].value,
+        printf("%-14s %-34s %-10s %s\n", facts[i].name, facts[i].value,
                fact_verdict_text(facts[i].verdict), facts[i].note);
 }
 
 /* Trying a transport that is missing logs a line; the table says it better. */
-static unsigned read_quietly(struct fact *facts) {
+static unsigned read_quietly(struct fact *facts, const struct facts_path *path) {
     int kept = dup(STDERR_FILENO), none = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (kept >= 0 && none >= 0)
         dup2(none, STDERR_FILENO);
-    unsigned n = facts_read(facts);
+    unsigned n = facts_read(facts, path);
     if (kept >= 0 && none >= 0)
         dup2(kept, STDERR_FILENO);
     if (none >= 0)
@@ -42,7 +42,13 @@ static unsigned read_quietly(struct fact *facts) {
 
 int weir_probe_main(int argc, char **argv) {
     bool json = false;
+    struct facts_path path = {.text = "1Gbit,20ms"};
     const struct cli_option options[] = {
+        {.name = "bdp",
+         .kind = CLI_TEXT,
+         .value = &path.text,
+         .argument = "RATE,RTT",
+         .help = "the path that one connection must fill"},
         {.name = "json", .kind = CLI_FLAG, .value = &json, .help = "as JSON (weir.probe/1)"},
     };
     const struct cli_command command = {
@@ -50,15 +56,18 @@ int weir_probe_main(int argc, char **argv) {
         .summary = "Says what this machine will really do for a server, and what holds it back.",
         .text = "Each line: what it is, its value here, fine or too small or missing, and why it "
                 "matters.\n",
-        .examples = "weir probe\nweir probe --json\n",
+        .examples = "weir probe\nweir probe --bdp 10Gbit,50ms\nweir probe --json\n",
         .options = options,
         .n_options = CLI_LENGTH(options),
     };
     int rc = cli_parse(&command, argc, argv, NULL);
     if (rc < 0)
         return cli_exit(rc);
+    if (!cli_bdp(path.text, &path.bytes) || path.bytes > UINT32_MAX)
+        return cli_complain("probe", "--bdp: \"%s\" is no rate and round trip; try 10Gbit,50ms",
+                            path.text);
     struct fact facts[FACTS_MAX];
-    unsigned n = read_quietly(facts);
+    unsigned n = read_quietly(facts, &path);
     if (json)
         return print_json(facts, n);
     print_text(facts, n);
