@@ -14,8 +14,10 @@ import sys
 import time
 from pathlib import Path
 
+import accounting
 import cases
 import harness
+import idle
 import instructions
 from stats import median_interval, paired_ratios
 
@@ -23,13 +25,19 @@ SLICES_MIN = 30
 BUSY_PCT = 95.0
 TWIN_STRAY_MAX = 0.03
 COST = "server_cpu_us"
+APART = {  # what is measured in a way of its own
+    "accounting": accounting.main,
+    "idle": idle.main,
+    "instructions": instructions.main,
+}
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("group", nargs="?", default="all",
-                        choices=[*sorted(cases.GROUPS), "instructions"],
-                        help="which cases; `instructions` runs instructions.py with what follows")
+                        choices=[*sorted(cases.GROUPS), *sorted(APART)],
+                        help="which cases; what is no ratio of CPU time has a program of its own: "
+                             + ", ".join(f"{name} runs {name}.py" for name in sorted(APART)))
     parser.add_argument("--case", action="append", help="only this case (may be repeated)")
     parser.add_argument("--servers", help="comma list; default: all that are built")
     parser.add_argument("--slices", type=int, default=SLICES_MIN, help="per case and server")
@@ -254,9 +262,8 @@ def save(path, document):
 
 
 def main():
-    if sys.argv[1:2] == ["instructions"]:
-        del sys.argv[1]
-        return instructions.main()
+    if sys.argv[1:] and sys.argv[1] in APART:
+        return APART[sys.argv.pop(1)]()
     options = arguments()
     harness.exit_on_signals()
     harness.raise_file_limit()

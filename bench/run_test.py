@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import tempfile
+import threading
 import types
 import unittest
 from pathlib import Path
@@ -14,6 +15,7 @@ from unittest import mock
 
 import cases
 import harness
+import idle
 import instructions
 import run
 
@@ -234,6 +236,31 @@ class Machine(unittest.TestCase):
     def test_client_line(self):
         got = harness.parse_line("mode=long rate=12.5\n")
         self.assertEqual(got, {"mode": "long", "rate": 12.5})
+
+
+class Idle(unittest.TestCase):
+    def test_the_slope_is_between_its_two_steps(self):
+        self.assertEqual(idle.slope({1_000: 5_000, 9_000: 13_000, 19_000: 99_999}), 1.0)
+
+    def test_a_connection_is_counted_once_it_has_its_answer(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def refuse():
+                peer, _ = listener.accept()
+                peer.recv(100)
+                peer.close()
+            thread = threading.Thread(target=refuse)
+            thread.start()
+            with self.assertRaises(harness.HarnessError):
+                idle.connect(listener.getsockname()[1], b"hello")
+            thread.join()
+
+    def test_memory_is_read_from_the_kernel(self):
+        self.assertGreater(idle.anonymous_kib(os.getpid()), 1000)
+
+    def test_steps_beyond_the_file_limit_are_left_out(self):
+        with mock.patch.object(harness.resource, "getrlimit", return_value=(10_000, 10_000)), \
+                mock.patch.object(harness, "raise_file_limit"):
+            self.assertEqual(idle.reachable(idle.STEPS), [1_000, 9_000])
 
 
 if __name__ == "__main__":
