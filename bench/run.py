@@ -19,6 +19,7 @@ import cases
 import harness
 import idle
 import instructions
+import offload
 from stats import median_interval, paired_ratios
 
 SLICES_MIN = 30
@@ -29,6 +30,7 @@ APART = {  # what is measured in a way of its own
     "accounting": accounting.main,
     "idle": idle.main,
     "instructions": instructions.main,
+    "offload": offload.main,
 }
 
 

@@ -17,6 +17,7 @@ import cases
 import harness
 import idle
 import instructions
+import offload
 import run
 
 COUNT = run.SLICES_MIN
@@ -236,6 +237,27 @@ class Machine(unittest.TestCase):
     def test_client_line(self):
         got = harness.parse_line("mode=long rate=12.5\n")
         self.assertEqual(got, {"mode": "long", "rate": 12.5})
+
+
+class Offload(unittest.TestCase):
+    @staticmethod
+    def slices(inline, offloaded, busy=0.05, count=12):
+        return [{offload.INLINE: {"rate": inline, "loop_busy": 0.99, "loop_us": 98.0,
+                                  "server_us": 100.0, "client_us": 5.0},
+                 offload.OFFLOAD: {"rate": offloaded, "loop_busy": busy, "loop_us": 5.0,
+                                   "server_us": 105.0, "client_us": 5.0}}] * count
+
+    def test_what_the_cpus_allow(self):
+        self.assertAlmostEqual(offload.allowed(self.slices(1, 1), 2), 2 / 110 * 100)
+
+    def test_the_gain_is_judged(self):
+        self.assertEqual(offload.report(self.slices(1000, 1700), 2)[1], 0)
+        self.assertEqual(offload.report(self.slices(1000, 1500), 2)[1], 1)
+        self.assertEqual(offload.report(self.slices(1000, 1700, busy=0.3), 2)[1], 1)
+
+    def test_what_cannot_be_judged_is_not(self):
+        self.assertEqual(offload.report(self.slices(1000, 1700, count=3), 2)[1], 3)
+        self.assertEqual(offload.report(self.slices(1000, 1000), 1)[1], 3)
 
 
 class Idle(unittest.TestCase):

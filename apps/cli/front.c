@@ -16,8 +16,8 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"echo", weir_echo_main, "an echo server: one listener and one loop per CPU"},
-    {"linkd", weir_linkd_main, "a binary frame server with the handlers echo and digest"},
+    {"echo", weir_echo_main, "sends back what it receives, on one loop per CPU"},
+    {"linkd", weir_linkd_main, "serves linkd frames with the handlers echo and digest"},
     {"load", weir_load_main, "measures a server: rates, latencies, errors, costs"},
     {"probe", weir_probe_main, "what this machine will really do, and what holds it back"},
     {"demo", weir_demo_main, "one tuning case end to end, with a report"},
@@ -49,6 +49,9 @@ static int unknown(const char *name) {
         names[n] = commands[n].name;
     names[n++] = "help";
     names[n] = NULL;
+    if (name[0] == '-')
+        return cli_complain(NULL, "%s: options stand behind a command; \"weir --help\" lists them",
+                            name);
     const char *near = cli_near(name, names);
     if (near)
         return cli_complain(NULL, "no command \"%s\"; did you mean \"%s\"?", name, near);

@@ -25,27 +25,27 @@ extern const char *const inspect_allocs[], *const inspect_mem_debugs[];
     { .watchdog_ms = 100, .alloc = "cached", .mem_debug = "default" }
 
 /* The rows of an option table; i is a struct inspect with its defaults. */
-#define INSPECT_OPTIONS(i)                                                             \
-    {.name = "admin",                                                                  \
-     .kind = CLI_TEXT,                                                                 \
-     .value = &(i)->admin,                                                             \
-     .argument = "ADDR",                                                               \
-     .help = "HTTP pages about this server (docs/admin.md); keep it on the loopback"}, \
-        {.name = "watchdog-ms",                                                        \
-         .kind = CLI_COUNT,                                                            \
-         .value = &(i)->watchdog_ms,                                                   \
-         .argument = "MS",                                                             \
-         .help = "report a turn of a loop that is longer, with its stack; 0: off",     \
-         .max = 3600000},                                                              \
-        {.name = "alloc",                                                              \
-         .kind = CLI_CHOICE,                                                           \
-         .value = &(i)->alloc,                                                         \
-         .help = "buffers: a pool with a cache, without one, or the system's heap",    \
-         .choices = inspect_allocs},                                                   \
-    {                                                                                  \
-        .name = "mem-debug", .kind = CLI_CHOICE, .value = &(i)->mem_debug,             \
-        .help = "watch buffers: leaks told at the end, poisoned, guarded; slow",       \
-        .choices = inspect_mem_debugs                                                  \
+#define INSPECT_OPTIONS(i)                                                                       \
+    {.name = "admin",                                                                            \
+     .kind = CLI_TEXT,                                                                           \
+     .value = &(i)->admin,                                                                       \
+     .argument = "ADDR",                                                                         \
+     .help = "HTTP pages about this server (docs/admin.md); keep it on the loopback"},           \
+        {.name = "watchdog-ms",                                                                  \
+         .kind = CLI_COUNT,                                                                      \
+         .value = &(i)->watchdog_ms,                                                             \
+         .argument = "MS",                                                                       \
+         .help = "report a turn of a loop that is longer, with its stack; 0: off",               \
+         .max = 3600000},                                                                        \
+        {.name = "alloc",                                                                        \
+         .kind = CLI_CHOICE,                                                                     \
+         .value = &(i)->alloc,                                                                   \
+         .help = "buffers: a pool with a cache, without one, or the system's heap",              \
+         .choices = inspect_allocs},                                                             \
+    {                                                                                            \
+        .name = "mem-debug", .kind = CLI_CHOICE, .value = &(i)->mem_debug,                       \
+        .help = "slow, each adds to the one before: leaks at the end, all, poison, guard pages", \
+        .choices = inspect_mem_debugs                                                            \
     }
 
 /* What weir_group_options.watchdog_ms should be. */

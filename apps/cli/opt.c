@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPTIONS_MAX = 64 };
+enum { OPTIONS_MAX = 64, HELP_COLUMN = 32 };
 
 int cli_complain(const char *name, const char *format, ...) {
     va_list arguments;
@@ -75,16 +75,25 @@ static int out_of_range(const struct cli_command *c, const struct cli_option *o,
     return CLI_BAD;
 }
 
+static const char *wanted(const struct cli_option *o) {
+    if (o->kind == CLI_DURATION)
+        return "a duration; try 500ms or 10s";
+    if (o->kind == CLI_BYTES)
+        return "a number of bytes; try 512, 8k or 1M";
+    if (!strcmp(o->argument, "MS"))
+        return "a number of milliseconds; try 100";
+    if (!strcmp(o->argument, "US"))
+        return "a number of microseconds; try 50";
+    return "a number; try 2 or 10k";
+}
+
 static int set_number(const struct cli_command *c, const struct cli_option *o, const char *text) {
     uint64_t value = 0;
     bool known = o->kind == CLI_COUNT      ? cli_count(text, &value)
                  : o->kind == CLI_DURATION ? cli_duration(text, &value)
                                            : cli_bytes(text, &value);
     if (!known) {
-        const char *what = o->kind == CLI_COUNT      ? "a number; try 2 or 10k"
-                           : o->kind == CLI_DURATION ? "a duration; try 500ms or 10s"
-                                                     : "a number of bytes; try 512, 8k or 1M";
-        cli_complain(c->name, "--%s: \"%s\" is not %s", o->name, text, what);
+        cli_complain(c->name, "--%s: \"%s\" is not %s", o->name, text, wanted(o));
         return CLI_BAD;
     }
     if (value < o->min || (o->max && value > o->max))
@@ -199,6 +208,7 @@ static int parse_letters(struct parse *p, const char *word) {
         }
         if (o->kind != CLI_FLAG)
             return take_value(p, o, word[1] ? word + 1 : NULL);
+        note(p->c, o);
         *(bool *)o->value = true;
     }
     return 0;
@@ -263,7 +273,10 @@ static void help_option(const struct cli_option *o) {
              o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name, argument[0] ? " " : "",
              argument);
     default_text(o, value, sizeof value);
-    printf("  %-32s %s%s\n", left, o->help, value);
+    if (strlen(left) > HELP_COLUMN) /* what it does begins in its column all the same */
+        printf("  %s\n  %-*s %s%s\n", left, HELP_COLUMN, "", o->help, value);
+    else
+        printf("  %-*s %s%s\n", HELP_COLUMN, left, o->help, value);
 }
 
 static void help_examples(const char *lines) {
@@ -283,7 +296,7 @@ void cli_help(const struct cli_command *c) {
     printf("\nOptions:\n");
     for (unsigned i = 0; i < c->n_options; i++)
         help_option(&c->options[i]);
-    printf("  %-32s %s\n", "-h, --help", "this text");
+    printf("  %-*s %s\n", HELP_COLUMN, "-h, --help", "this text");
     if (c->examples)
         help_examples(c->examples);
 }

@@ -70,6 +70,21 @@ static int no_loops(const struct serving *s, int rc) {
                         loops, loops == 1 ? "" : "s");
 }
 
+/* Options that do not go together, in the words of the command line. */
+static int at_odds(const struct serving *s) {
+    if (!strcmp(s->transport, "uring") && strcmp(s->trigger, "lt") != 0)
+        return cli_complain(s->program, "--trigger: %s is for epoll only", s->trigger);
+    if (!s->steer)
+        return 0;
+    if (strcmp(s->placement, "reuseport") != 0)
+        return cli_complain(s->program, "--steer needs --placement reuseport");
+    if (s->join)
+        return cli_complain(s->program, "--steer does not go with --join");
+    if (!s->pin)
+        return cli_complain(s->program, "--steer follows CPUs: it needs --pin");
+    return 0;
+}
+
 int serving_group(const struct serving *s, struct weir_group **out) {
     struct inspect_pools pools;
     inspect_pools(&s->inspect, &pools);
@@ -85,10 +100,11 @@ int serving_group(const struct serving *s, struct weir_group **out) {
         .watchdog_ms = inspect_watchdog(&s->inspect),
         .pools = &pools.options,
     };
-    if (!strcmp(s->transport, "uring") && strcmp(s->trigger, "lt") != 0)
-        return cli_complain(s->program, "--trigger: %s is for epoll only", s->trigger);
+    int rc = at_odds(s);
+    if (rc)
+        return rc;
     struct weir_socket_options sockets;
-    int rc = sockets_read(&s->sockets, s->program, &sockets);
+    rc = sockets_read(&s->sockets, s->program, &sockets);
     if (!rc && strncmp(s->listen, "unix:", 5) != 0)
         rc = sockets_try(s->program, &sockets, true);
     if (rc)
@@ -109,7 +125,7 @@ struct place {
 };
 
 static void place_note(struct place *p, const char *address) {
-    p->path = strncmp(address, "unix:/", 6) ? NULL : address + 5;
+    p->path = strncmp(address, "unix:", 5) ? NULL : address + 5;
     if (p->path && lstat(p->path, &p->made) < 0)
         p->path = NULL;
 }
@@ -148,7 +164,7 @@ static int serve(const struct serving *s, struct weir_group *g, const struct wei
         .placement = strcmp(s->placement, "handoff") ? WEIR_REUSEPORT : WEIR_HANDOFF,
         .steer = s->steer,
         .limits = {.high_bytes = (uint32_t)s->high_bytes,
-                   .idle_ms = (uint32_t)(s->idle_ns / 1000000),
+                   .idle_ms = (uint32_t)((s->idle_ns + 999999) / 1000000), /* 0 is never */
                    .drain_ms = (uint32_t)(s->drain_ns / 1000000)},
     };
     (void)sockets_read(&s->sockets, s->program, &o.socket); /* the group's making looked at it */
@@ -170,8 +186,15 @@ static void announce(const struct serving *s, const struct weir_group *g,
         printf("an unknown number of usable CPUs");
     else
         printf("%u usable CPU%s", host.cpus, host.cpus == 1 ? "" : "s");
-    printf(", placement %s%s, handler %s\n", s->placement, s->steer ? " steered by CPU" : "",
-           handler);
+    printf("%s, placement %s%s", s->pin ? ", pinned" : "", s->placement,
+           s->steer ? " steered by CPU" : "");
+    if (s->proxy_from)
+        printf(", PROXY headers from %s", s->proxy_from);
+    if (strcmp(s->inspect.alloc, "cached") != 0)
+        printf(", buffers %s", s->inspect.alloc);
+    if (strcmp(s->inspect.mem_debug, "default") != 0)
+        printf(", memory debug %s", s->inspect.mem_debug);
+    printf(", handler %s\n", handler);
     fflush(stdout);
 }
 

@@ -3,16 +3,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int read_bdp(const struct sockets *s, const char *program, uint64_t *bytes) {
-    if (!cli_bdp(s->bdp, bytes))
+int sockets_bdp(const char *text, const char *program, uint64_t *bytes) {
+    if (!cli_bdp(text, bytes))
         return cli_complain(program,
-                            "--bdp: \"%s\" is no rate and round trip; try 10Gbit,50ms or "
-                            "100Mbit,8ms",
-                            s->bdp);
+                            "--bdp: \"%s\" is no rate and round trip; try 10Gbit,50ms (bit to "
+                            "Tbit; us, ms, s)",
+                            text);
     if (*bytes > SOCKETS_BYTES_MAX)
         return cli_complain(program,
                             "--bdp: %s is %" PRIu64 " bytes in flight; one socket holds %d at most",
-                            s->bdp, *bytes, SOCKETS_BYTES_MAX);
+                            text, *bytes, SOCKETS_BYTES_MAX);
     return 0;
 }
 
@@ -39,7 +39,7 @@ static bool keepalive_of(const char *text, struct weir_socket_options *out) {
 
 int sockets_read(const struct sockets *s, const char *program, struct weir_socket_options *out) {
     uint64_t bdp = 0;
-    if (s->bdp && read_bdp(s, program, &bdp))
+    if (s->bdp && sockets_bdp(s->bdp, program, &bdp))
         return 2;
     *out = (struct weir_socket_options){
         .nagle = s->nagle,

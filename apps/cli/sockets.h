@@ -64,6 +64,8 @@ enum { SOCKETS_BYTES_MAX = 1 << 30 }; /* the kernel doubles it, and counts in an
         .help = "a receive may spin on the device so long; 0: off", .max = 1000000                \
     }
 
+/* What a path holds. 0, or 2 after one line: it is none, or more than one socket holds. */
+int sockets_bdp(const char *text, const char *program, uint64_t *bytes);
 /* 0, or 2 after one line of complaint. Buffers given by hand win over --bdp. */
 int sockets_read(const struct sockets *s, const char *program, struct weir_socket_options *out);
 /* Tries them: 0; 2 after one line when the kernel refuses one. One line on stderr for each buffer

@@ -35,8 +35,7 @@ int weir_echo_main(int argc, char **argv) {
     };
     struct cli_command command = {
         .name = "echo",
-        .summary = "Sends back what it receives: N loops, each with its own listener and its own "
-                   "connections.",
+        .summary = "Sends back what it receives: N loops, each with its own connections.",
         .examples = "weir echo\n"
                     "weir echo --loops 4 --pin --trigger et\n"
                     "weir echo --listen 127.0.0.1:0 --stats -\n"

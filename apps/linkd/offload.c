@@ -6,6 +6,13 @@
 static const char *const orders[] = {"ordered", "unordered", NULL};
 
 static int bad(const char *text) {
+    const char *comma = strchr(text, ',');
+    const char *near = comma ? cli_near(comma + 1, orders) : NULL;
+    if (near && strcmp(near, comma + 1) != 0)
+        return cli_complain("linkd",
+                            "--offload: \"%s\" is not N, N,ordered or N,unordered; did you mean "
+                            "%s?",
+                            text, near);
     return cli_complain("linkd", "--offload: \"%s\" is not N, N,ordered or N,unordered", text);
 }
 

@@ -24,7 +24,8 @@ static const char *const transports[] = {"auto", "epoll", "uring", NULL};
 static const char *const verifies[] = {"none", "echo", "digest", NULL};
 
 static const char text[] =
-    "TARGET is echo://HOST:PORT (bytes that come back) or linkd://HOST:PORT (frames and calls).\n"
+    "TARGET is echo://HOST:PORT (bytes that come back) or linkd://HOST:PORT (frames and calls);\n"
+    "unix:/PATH may stand in place of HOST:PORT.\n"
     "Closed loop: every connection sends its next request when an answer has come.\n"
     "Latencies: response is from when a request is due to its answer, service from when it is\n"
     "sent; lag is the part before that (--short: the connect). '-': too few values to tell.\n"

@@ -181,8 +181,8 @@ static void read_ceiling(struct facts *f, const struct facts_path *p, const char
     else
         snprintf(x->note, sizeof x->note,
                  "%s is %" PRIu64
-                 " bytes in flight, and %s stop below that: raise net.%s to %" PRIu64,
-                 p->text, p->bytes, option, name, wanted);
+                 " bytes in flight, and %s stop below that: raise %snet.%s to %" PRIu64,
+                 p->text, p->bytes, option, factor > 1 ? "the third number of " : "", name, wanted);
 }
 
 static void read_sockets(struct facts *f, const struct facts_path *p) {

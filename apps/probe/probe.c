@@ -1,5 +1,6 @@
 #include "probe/probe.h"
 #include "cli/opt.h"
+#include "cli/sockets.h"
 #include "probe/facts.h"
 #include <fcntl.h>
 #include <jansson.h>
@@ -21,8 +22,8 @@ static int print_json(const struct fact *facts, unsigned n) {
 
 static void print_text(const struct fact *facts, unsigned n) {
     for (unsigned i = 0; i < n; i++)
-        printf("%-14s %-34s %-10s %s\n", facts[i].name, facts[i].value,
-               fact_verdict_text(facts[i].verdict), facts[i].note);
+        printf("%-14s %-34s %-*s%s%s\n", facts[i].name, facts[i].value, facts[i].note[0] ? 10 : 0,
+               fact_verdict_text(facts[i].verdict), facts[i].note[0] ? " " : "", facts[i].note);
 }
 
 /* Trying a transport that is missing logs a line; the table says it better. */
@@ -63,9 +64,9 @@ int weir_probe_main(int argc, char **argv) {
     int rc = cli_parse(&command, argc, argv, NULL);
     if (rc < 0)
         return cli_exit(rc);
-    if (!cli_bdp(path.text, &path.bytes) || path.bytes > UINT32_MAX)
-        return cli_complain("probe", "--bdp: \"%s\" is no rate and round trip; try 10Gbit,50ms",
-                            path.text);
+    rc = sockets_bdp(path.text, "probe", &path.bytes);
+    if (rc)
+        return rc;
     struct fact facts[FACTS_MAX];
     unsigned n = read_quietly(facts, &path);
     if (json)

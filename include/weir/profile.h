@@ -42,7 +42,10 @@ struct weir_profile_handler {
     uint32_t samples;     /* in phase HANDLER with this handler innermost */
     uint32_t parts;       /* in how many of the window's ten equal parts it was met */
     double share;         /* of all samples, 0 to 1 */
-    double account_share; /* CPU share by the engine's own accounting of calls; < 0: unknown */
+    double account_share; /* CPU share by the engine's own accounting: its calls times the mean of
+                             those timed by the CPU clock, one in 64, and its jobs. None timed in
+                             the window: of the busy time, by the clock. Can be over 1, by chance;
+                             < 0: unknown */
 };
 
 enum weir_profile_cause {

@@ -87,7 +87,9 @@ static void turn_lines(struct weir__admin_text *t, const struct weir__admin *a,
     for (unsigned i = 0; i < turn->n_handlers; i++)
         weir__admin_print(t, "%s%s", i ? " < " : "", turn->handlers[i]);
     weir__admin_print(t, "%s\n",
-                      turn->n_handlers ? "" : "none: the loop itself, a timer or a task");
+                      turn->n_handlers ? ""
+                      : turn->stack[0] ? "none: the loop itself, a timer or a task"
+                                       : "not seen");
     weir__admin_print(t, "  stack        %s\n", turn->stack[0] ? turn->stack : "not taken");
     weir__admin_print(
         t, "  connections  %" PRIu64 " on this loop now, which wait while a turn lasts\n", waiting);
@@ -124,9 +126,11 @@ static void find(struct weir__admin *a, unsigned seconds, struct found *out) {
 }
 
 static json_t *finding_json(const struct weir__admin_finding *f) {
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "kind", weir__admin_kind_name(f->kind),
-                          "text", f->text, "advice", f->advice, "handler", f->handler, "stack",
-                          f->stack);
+    json_t *o = json_pack("{s:s, s:s}", "kind", weir__admin_kind_name(f->kind), "advice",
+                          f->advice);
+    json_object_set_new(o, "text", weir__admin_string(f->text));
+    json_object_set_new(o, "handler", weir__admin_string(f->handler));
+    json_object_set_new(o, "stack", weir__admin_string(f->stack));
     json_t *evidence = json_object();
     json_object_set_new(o, "loop", f->loop < 0 ? json_null() : json_integer(f->loop));
     for (unsigned i = 0; i < f->n_numbers; i++)

@@ -27,7 +27,7 @@ static json_t *handlers_json(struct weir_group *g, unsigned loop) {
     json_t *all = json_array();
     for (int i = 0; i < n && i < WEIR__ADMIN_HANDLERS_MAX; i++) {
         json_t *o = json_object();
-        json_object_set_new(o, "name", json_string(h[i].name));
+        json_object_set_new(o, "name", weir__admin_string(h[i].name));
         set(o, "calls", h[i].calls);
         set(o, "bytes", h[i].bytes);
         set(o, "sampled", h[i].sampled);
@@ -196,8 +196,11 @@ static json_t *parameters_json(const struct weir__admin *a) {
     json_t *all = json_array();
     for (unsigned i = 0; i < a->n_parameters; i++) {
         const struct weir__admin_parameter *p = &a->parameters[i];
-        json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "name", p->name, "value", p->value,
-                                             "origin", p->origin));
+        json_t *o = json_object();
+        json_object_set_new(o, "name", weir__admin_string(p->name));
+        json_object_set_new(o, "value", weir__admin_string(p->value));
+        json_object_set_new(o, "origin", weir__admin_string(p->origin));
+        json_array_append_new(all, o);
     }
     return all;
 }

@@ -13,11 +13,14 @@ struct weir__admin_text {
 };
 
 void weir__admin_write(struct weir__admin_text *t, const void *data, size_t n);
-/* One call writes at most 1023 bytes: more is cut. */
 WEIR_PRINTF(2, 3)
 void weir__admin_print(struct weir__admin_text *t, const char *format, ...);
 /* The document and a line feed. Takes j; NULL: it could not be made. */
 void weir__admin_json(struct weir__admin_text *t, json_t *j);
+
+/* A text of others: JSON holds UTF-8 only, so of one that is not the bytes beyond ASCII become '?'.
+ * NULL: null. */
+json_t *weir__admin_string(const char *s);
 
 static inline json_t *weir__admin_integer(uint64_t v) {
     return json_integer((json_int_t)v);

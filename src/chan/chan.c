@@ -68,10 +68,12 @@ static void open_from(struct weir_chan *ch, struct weir_ctx *c) {
     const struct weir__chan_plan *p = ch->plan;
     while (ch->n_opened < p->n_stages && !ch->openings_held && may_open(ch)) {
         struct weir_ctx *next = c->next;
-        const void *config = p->stages[ch->n_opened++].config;
-        int rc = c->removed ? 0 : weir__chan_ctx_open(c, config);
-        if (rc < 0)
+        int rc = weir__chan_ctx_open(c, p->stages[ch->n_opened++].config);
+        if (unlikely(rc < 0)) {
             weir__chan_close(ch, rc, false);
+            weir__chan_not_late(ch);
+            return;
+        }
         c = next;
     }
 }

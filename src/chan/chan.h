@@ -36,6 +36,7 @@
 #ifndef WEIR_CHAN_CHAN_H
 #define WEIR_CHAN_CHAN_H
 #include "base/addr.h"
+#include "base/footprint.h"
 #include "base/list.h"
 #include "base/probe.h"
 #include "chan/offload.h"
@@ -183,6 +184,10 @@ struct weir_chan {
     struct weir__chan_jobs *jobs;  /* NULL: it never had one */
     struct weir__chan_origin *origin;
 };
+
+_Static_assert(sizeof(struct weir_chan) <= WEIR__IDLE_CHANNEL, "see base/footprint.h");
+_Static_assert(sizeof(struct weir_ctx) + WEIR__IDLE_STATE <= WEIR__IDLE_CONTEXT,
+               "see base/footprint.h");
 
 /* --- plan.c */
 /* ENOMEM; EINVAL: no stages, a stage without handler, or low >= high. Loop, or before it runs. */

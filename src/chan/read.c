@@ -7,7 +7,7 @@ static void set_stalled(struct weir_ctx *c, bool stalled) {
     if (c->stalled == stalled)
         return;
     c->stalled = stalled;
-    ch->stalls = (uint8_t)(stalled ? ch->stalls + 1 : ch->stalls - 1);
+    ch->stalls = (uint16_t)(stalled ? ch->stalls + 1 : ch->stalls - 1);
     if (ch->stalls)
         ch->paused |= WEIR__CHAN_PAUSE_STALL;
     else

@@ -7,10 +7,19 @@
 #include "chan/local.h"
 #include "handler/heartbeat.h"
 
+static void hear(struct weir__handler_pulse *h, const struct weir__chan_signs *signs) {
+    if ((int32_t)((uint32_t)(signs->life_ns / 1000000) - h->beat_ms) >= 0)
+        h->missed = 0;
+}
+
+void weir__handler_heard(struct weir__handler_pulse *h, struct weir_chan *ch) {
+    struct weir__chan_signs signs = weir__chan_signs(ch);
+    hear(h, &signs);
+}
+
 int weir__handler_beat(struct weir__handler_pulse *h, struct weir_chan *ch, uint32_t missed_max) {
     struct weir__chan_signs signs = weir__chan_signs(ch);
-    if ((int32_t)((uint32_t)(signs.life_ns / 1000000) - h->beat_ms) >= 0)
-        h->missed = 0;
+    hear(h, &signs);
     h->beat_ms = (uint32_t)(weir_loop_now(weir_chan_loop(ch)) / 1000000);
     if (signs.deaf)
         return 0;

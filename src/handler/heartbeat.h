@@ -13,5 +13,7 @@ struct weir__handler_pulse { /* {0} to begin */
 /* IDLE_READ came. 1: ping now; 0: nothing to do; ETIMEDOUT: missed_max (0: the default) pings in a
  * row had no answer. */
 int weir__handler_beat(struct weir__handler_pulse *h, struct weir_chan *ch, uint32_t missed_max);
+/* The same look between two beats: a peer that has shown a sign of life has missed none. */
+void weir__handler_heard(struct weir__handler_pulse *h, struct weir_chan *ch);
 
 #endif

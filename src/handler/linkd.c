@@ -1,5 +1,6 @@
 /* linkd on a channel: feeds a session with bytes, carries off its frames, keeps one timer for the
  * earliest deadline of its calls. */
+#include "base/footprint.h"
 #include "chan/offload.h"
 #include "codec/linkd/session.h"
 #include "handler/heartbeat.h"
@@ -28,12 +29,14 @@ struct line {
  *        ^                                                     |
  *        +----- no call is open, no byte is left to take ------+
  *
- * Many connections at rest share the one session that was up last, still warm. */
+ * Looked at when bytes, a job or a deadline were dealt with; a call answered at another time keeps
+ * it until then. The session that was up last is kept, still warm, for the next connection. */
 struct seat {
     struct line *line;
     struct conn *conn; /* NULL: at rest */
     uint64_t serial;   /* of the last call */
 };
+_Static_assert(sizeof(struct seat) <= WEIR__IDLE_STATE, "see base/footprint.h");
 
 struct conn {
     struct weir_ctx *ctx;
@@ -198,17 +201,22 @@ static bool offload_room(struct weir__linkd_session *s) {
 static const struct weir__linkd_host host = {
     .kick = kick, .now_ns = now, .enter = enter, .leave = leave, .room = offload_room};
 
+static void rest_outside(struct conn *n);
+
 static void due(struct weir_timer *t) {
     struct conn *n = container_of(t, struct conn, timer);
     n->armed_ns = 0;
     weir__linkd_expire(&n->s, now(&n->s));
     kick(&n->s);
+    if (n->s.line->server)
+        rest_outside(n);
 }
 
 /* --- the handlers' callbacks -------------------------------------------------------------- */
 
 /* Nothing may follow the last ERROR: the calls end now, not when the channel has drained. */
 WEIR_COLD static int broken(struct conn *n, int why) {
+    weir__linkd_die(&n->s, why); /* it is over also where it was the channel that refused */
     weir__linkd_fini(&n->s, why);
     watch_calls(n);
     watch_staged(n);
@@ -290,11 +298,11 @@ WEIR_INLINE struct conn *up(struct weir_ctx *c) {
     return seat->conn = n;
 }
 
-/* Nothing would be lost without it. */
+/* Nothing would be lost without it, and nothing of it is left for the next. */
 WEIR_INLINE bool may_rest(const struct conn *n) {
     const struct weir__linkd_session *s = &n->s;
     return !(s->open | s->drains | s->beats | s->decoder.skip | n->pulse.missed) && !s->why &&
-           !(n->armed_ns | n->away) && !(s->goaway_out | s->goaway_in);
+           !(n->armed_ns | n->away | s->out.bytes) && !(s->goaway_out | s->goaway_in);
 }
 
 WEIR_INLINE void rest(struct seat *seat) {
@@ -307,6 +315,12 @@ WEIR_INLINE void rest(struct seat *seat) {
         conn_free(n, 0);
     else
         seat->line->rested = n;
+}
+
+/* Behind what happened outside of a read. */
+static void rest_outside(struct conn *n) {
+    if (!n->s.depth && may_rest(n))
+        rest(weir_ctx_state(n->ctx));
 }
 
 /* What ended is as good as new, and as large: no memory comes or goes with a connection that had
@@ -341,6 +355,8 @@ static int server_read(struct weir_ctx *c, struct weir_chain *in) {
     if (unlikely(!n))
         return WEIR_ENOMEM;
     int rc = conn_read(c, n, in);
+    if (unlikely(n->pulse.missed))
+        weir__handler_heard(&n->pulse, weir_ctx_chan(c));
     if (likely(!in->bytes && may_rest(n)))
         rest(weir_ctx_state(c));
     return rc;
@@ -367,10 +383,12 @@ static void server_event(struct weir_ctx *c, int what, const void *data) {
     (void)data;
     if (!n || n->s.why)
         return;
-    if (drain)
+    if (drain) {
         (void)weir__linkd_goaway(&n->s);
-    else
-        beat(n, o->heartbeat_missed_max);
+        return;
+    }
+    beat(n, o->heartbeat_missed_max);
+    rest_outside(n); /* where nothing was asked */
 }
 
 static void server_close(struct weir_ctx *c, int why) {
@@ -496,8 +514,8 @@ static void job_done(struct weir_ctx *c, struct weir_job *job, int status) {
     struct weir_linkd_call *x = c ? job_call(c, j, status) : NULL;
     j->done(x, j, x || status < 0 ? status : WEIR_EGONE);
     struct seat *seat = c ? weir_ctx_state(c) : NULL;
-    if (seat && seat->conn && !seat->conn->s.depth && may_rest(seat->conn))
-        rest(seat);
+    if (seat && seat->conn)
+        rest_outside(seat->conn);
 }
 
 int weir_linkd_offload(struct weir_linkd_call *x, struct weir_linkd_job *j, enum weir_order order) {

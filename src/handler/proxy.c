@@ -278,8 +278,8 @@ static int proxy_open(struct weir_ctx *c, const void *config) {
     struct weir_loop *l = weir_ctx_loop(c);
     n->ctx = c;
     n->o = config ? config : &none;
-    if (!options_valid(n->o))
-        return WEIR_EINVAL;
+    if (!options_valid(n->o) || weir__chan_origin(weir_ctx_chan(c)))
+        return WEIR_EINVAL; /* or: one in front of it has read a header already */
     n->header_max = n->o->header_max ? n->o->header_max : WEIR_PROXY_HEADER_BYTES;
     weir__chan_hold_openings(weir_ctx_chan(c));
     if (!trusted(weir_ctx_chan(c), n->o)) {

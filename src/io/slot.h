@@ -7,6 +7,7 @@
  * old ref stays dead for ever. */
 #ifndef WEIR_IO_SLOT_H
 #define WEIR_IO_SLOT_H
+#include "base/footprint.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,8 @@ struct weir__io_slot {
     _Atomic uint64_t close_wanted;
     uint32_t next_free; /* owner loop only */
 };
+
+_Static_assert(sizeof(struct weir__io_slot) <= WEIR__IDLE_SLOT, "see base/footprint.h");
 
 struct weir__io_block {
     void *owner; /* written before the block is in the table */

@@ -47,15 +47,33 @@ void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_accoun
                             struct weir__io *io, bool sampled) {
     a->slow++;
     f->sampled = sampled;
-    f->inner_ns = 0;
+    f->inner_ns = f->cpu_inner_ns = 0;
+    weir__loop_cpu_fn *cpu = atomic_load_explicit(&a->cpu_now, memory_order_relaxed);
+    f->cpu_start_ns = unlikely(cpu) ? cpu() : 0;
     uint64_t now_ns = io->ops->now(io);
     f->start_ns = now_ns ? now_ns : 1;
+}
+
+/* A call that others pushed off its CPU is long by the clock, and only by that. */
+static void time_cpu(struct weir__loop_frame *f, struct weir__loop_account *a) {
+    weir__loop_cpu_fn *cpu = atomic_load_explicit(&a->cpu_now, memory_order_relaxed);
+    if (!cpu)
+        return; /* the profile has ended meanwhile */
+    uint64_t took = cpu() - f->cpu_start_ns;
+    if (f->sampled) {
+        weir__loop_add(&f->handler->cpu_timed, 1);
+        weir__loop_add(&f->handler->cpu_ns, took > f->cpu_inner_ns ? took - f->cpu_inner_ns : 0);
+    }
+    if (f > a->frames && f[-1].start_ns)
+        f[-1].cpu_inner_ns += took;
 }
 
 static void time_frame(struct weir__loop_frame *f, struct weir__loop_account *a, uint64_t now_ns) {
     uint64_t took = now_ns - f->start_ns;
     uint64_t self = took > f->inner_ns ? took - f->inner_ns : 0;
     a->slow--;
+    if (unlikely(f->cpu_start_ns))
+        time_cpu(f, a);
     if (f->sampled) {
         weir__loop_add(&f->handler->sampled, 1);
         weir__loop_add(&f->handler->sampled_ns, self);

@@ -14,9 +14,12 @@
 
 enum { WEIR__LOOP_HANDLERS_MAX = 256, WEIR__LOOP_FRAMES_MAX = 32, WEIR__LOOP_SAMPLE_MASK = 63 };
 
+typedef uint64_t weir__loop_cpu_fn(void); /* CPU time of the calling thread, never 0 */
+
 struct weir__loop_handler { /* one interned name */
     const char *name;
     _Atomic uint64_t calls, bytes, sampled, sampled_ns;
+    _Atomic uint64_t cpu_timed, cpu_ns;    /* of the timed calls, those by the CPU clock too */
     _Atomic uint64_t offloads, offload_ns; /* its work on workers */
 };
 
@@ -24,14 +27,17 @@ struct weir__loop_frame {
     struct weir__loop_handler *handler;
     uint64_t ref;      /* the channel, 0 = none */
     uint64_t start_ns; /* 0: not timed */
-    uint64_t inner_ns; /* time of timed frames inside */
-    bool sampled;      /* valid while timed: for itself, not only for the frame around it */
+    /* Valid while timed. */
+    uint64_t inner_ns;                   /* time of timed frames inside */
+    uint64_t cpu_start_ns, cpu_inner_ns; /* the same by the CPU clock; start 0: not by that */
+    bool sampled;                        /* for itself, not only for the frame around it */
 };
 
 struct weir__loop_account {
-    struct weir__loop_frame *top; /* the next free frame */
-    unsigned slow;                /* deep + timed: leaving a frame needs a look */
-    unsigned deep;                /* frames beyond the last one */
+    struct weir__loop_frame *top;         /* the next free frame */
+    unsigned slow;                        /* deep + timed: leaving a frame needs a look */
+    unsigned deep;                        /* frames beyond the last one */
+    _Atomic(weir__loop_cpu_fn *) cpu_now; /* set while a profile is taken: timed calls use it too */
     _Atomic unsigned n_handlers;
     struct weir__loop_frame frames[WEIR__LOOP_FRAMES_MAX];
     struct weir__loop_handler handlers[WEIR__LOOP_HANDLERS_MAX]; /* 0 is "(loop)" */

@@ -19,7 +19,7 @@ int weir__loop_work_submit(struct weir_loop *l, struct weir__loop_work *w) {
     check(weir__loop_current == l);
     if (!p)
         return WEIR_ENOTSUP;
-    if (l->phase >= WEIR__LOOP_ABORTING)
+    if (l->deaf || l->phase >= WEIR__LOOP_ABORTING)
         return WEIR_ESTOPPED;
     w->node.run = arrive;
     w->loop = l;

@@ -44,7 +44,7 @@ struct weir__loop_workers { /* of one group */
 };
 
 /* Takes w: done comes, never from inside this call. ENOTSUP: this loop has no workers; ESTOPPED: it
- * aborts; what the workers' submit says. Loop. */
+ * aborts, or its inbox is closed already; what the workers' submit says. Loop. */
 int weir__loop_work_submit(struct weir_loop *l, struct weir__loop_work *w);
 /* For workers, any thread: w has run (0), or never will (ESTOPPED). It is the loop's again; neither
  * may be touched afterwards. */

@@ -1,4 +1,5 @@
 #include "mem/chain.h"
+#include "mem/debug.h"
 #include "base/bytes.h"
 #include "mem/file.h"
 #include <string.h>
@@ -421,8 +422,11 @@ void weir_chain_drop(struct weir_chain *c, uint64_t n) {
 
 void weir_chain_share(struct weir_chain *c) {
     weir__mem_chain_enter(c);
-    for (struct weir_part *p = c->first; p; p = p->next)
+    for (struct weir_part *p = c->first; p; p = p->next) {
         weir_slice_share(&p->slice);
+        if (unlikely(p->mem->debug.on))
+            weir__mem_debug_share_part(p);
+    }
 }
 
 void weir_chain_fini(struct weir_chain *c) {

@@ -184,13 +184,12 @@ bool weir__mem_debug_put(struct weir_mem *m, void *p, unsigned kind) {
 }
 
 /* Other threads may not look into the table while the owner changes it. */
-static struct weir__mem_record *own_record(struct weir_buf *b) {
-    struct weir_mem *m = b->bin->mem;
-    return m == weir__mem_current ? weir__mem_debug_find(&m->debug, b) : NULL;
+static struct weir__mem_record *own_record(const struct weir_mem *m, const void *block) {
+    return m == weir__mem_current ? weir__mem_debug_find(&m->debug, block) : NULL;
 }
 
 void weir__mem_debug_touch(struct weir_buf *b, const void *site) {
-    struct weir__mem_record *r = own_record(b);
+    struct weir__mem_record *r = own_record(b->bin->mem, b);
     if (!r)
         return;
     r->touched[r->touches % WEIR_MEM_TOUCHES] = site;
@@ -198,10 +197,16 @@ void weir__mem_debug_touch(struct weir_buf *b, const void *site) {
 }
 
 void weir__mem_debug_share(struct weir_buf *b, const void *site) {
-    struct weir__mem_record *r = own_record(b);
+    struct weir__mem_record *r = own_record(b->bin->mem, b);
     if (r)
         r->shared = true;
     weir__mem_debug_touch(b, site);
+}
+
+void weir__mem_debug_share_part(const struct weir_part *p) {
+    struct weir__mem_record *r = own_record(p->mem, p);
+    if (r)
+        r->shared = true;
 }
 
 /* --- reports ---------------------------------------------------------------------------------- */
@@ -225,8 +230,9 @@ void weir__mem_debug_leaks(const struct weir_mem *m) {
 
 /* Appends to out[0..n), which is full from *at on where *at > n. */
 static void say(char *out, size_t n, int *at, const char *before, const char *text) {
+    char none[1];
     size_t used = (size_t)*at < n ? (size_t)*at : n;
-    int k = snprintf(n > used ? out + used : NULL, n - used, "%s%s", before, text);
+    int k = snprintf(n > used ? out + used : none, n - used, "%s%s", before, text);
     *at += k > 0 ? k : 0;
 }
 

@@ -46,6 +46,8 @@ struct weir__mem_record *weir__mem_debug_find(const struct weir__mem_debug *d, c
 /* A watched buffer was touched at site, or shared; ignored where its pool does not run. */
 void weir__mem_debug_touch(struct weir_buf *b, const void *site);
 void weir__mem_debug_share(struct weir_buf *b, const void *site);
+/* Its chain goes to other threads, and it with it. */
+void weir__mem_debug_share_part(const struct weir_part *p);
 /* Tells on_leak about everything that is watched and alive. */
 void weir__mem_debug_leaks(const struct weir_mem *m);
 void weir__mem_debug_invariants(const struct weir_mem *m);

@@ -31,11 +31,24 @@ struct weir_mem *weir__mem_enter(struct weir_mem *m) {
     return before;
 }
 
+#ifdef WEIR_CHECKED
+/* What is shared may outlive its pool; the rest was forgotten, and a test that leaks has failed. */
+static void leak_breaks(const struct weir_mem_leak *leak, void *user) {
+    char text[512];
+    (void)user;
+    if (leak->shared)
+        return;
+    weir_mem_leak_text(leak, text, sizeof text);
+    weir__base_panic(__FILE__, __LINE__, text);
+}
+#endif
+
 /* What guarded builds do to a pool that nobody configured. */
 static void debug_default(struct weir_mem *m) {
     struct weir_mem_debug o = {.size = sizeof o, .leaks = WEIR_MEM_LEAKS_OFF};
 #ifdef WEIR_CHECKED
     o.leaks = WEIR_MEM_LEAKS_FULL;
+    o.on_leak = leak_breaks;
     o.poison = true;
 #endif
 #ifdef WEIR__MEM_ASAN

@@ -43,7 +43,7 @@ static int wait_ms(int ep, struct epoll_event *out, int max, int64_t timeout_ns)
 }
 
 /* A look needs no time, and is by far the most frequent call. */
-static int look(int ep, struct epoll_event *out, int max) {
+static int epoll_look(int ep, struct epoll_event *out, int max) {
     int rc = weir__os_fault(WEIR__OS_EPOLL_WAIT, NULL);
     if (rc == 0)
         rc = (int)weir__os_raw(SYS_epoll_pwait, ep, (long)out, max, 0, 0, 8);
@@ -52,7 +52,7 @@ static int look(int ep, struct epoll_event *out, int max) {
 
 int weir__os_epoll_wait(int ep, struct epoll_event *out, int max, int64_t timeout_ns) {
     if (timeout_ns == 0)
-        return look(ep, out, max);
+        return epoll_look(ep, out, max);
     /* What the kernel lacks does not change while we run: asked once, and only a cache. */
     static atomic_bool no_pwait2;
     struct timespec t = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};

@@ -240,7 +240,9 @@ static int open_object(const struct object *o) {
     const char *path = o->path;
     if (weir__os_file_link("/proc/self/exe", exe, sizeof exe) > 0 && strcmp(exe, path) == 0)
         path = "/proc/self/exe";
-    return path[0] == '/' ? weir__os_file_open(AT_FDCWD, path, O_RDONLY) : -ENOENT;
+    if (path[0] != '/')
+        return -ENOENT;
+    return weir__os_file_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY); /* a FIFO by now? */
 }
 
 static void read_object(struct object *o) {

@@ -15,17 +15,18 @@ enum {
     HZ = 199, /* a prime, so that work with a round period is not always met at the same place */
     HZ_MAX = 1000,
     SAMPLES_MAX = 32768, /* 10 MB */
+    LOOKS = 32,
     NS_PER_MS = 1000000,
 };
 
 struct account { /* what a handler had done, over all loops */
     const char *name;
-    uint64_t calls, sampled, sampled_ns, offload_ns;
+    uint64_t calls, sampled, sampled_ns, cpu_timed, cpu_ns, offload_ns;
 };
 
 struct counts {       /* at one end of the window */
     uint64_t busy_ns; /* of loops by the clock, of workers' jobs by their CPU clocks */
-    uint64_t cpu_ns;
+    uint64_t cpu_ns;  /* of all threads */
     unsigned n;
     struct account handlers[WEIR__LOOP_HANDLERS_MAX];
 };
@@ -72,6 +73,8 @@ static void count_loop(struct counts *c, struct weir_loop *l) {
         x->calls += atomic_load_explicit(&h->calls, memory_order_relaxed);
         x->sampled += atomic_load_explicit(&h->sampled, memory_order_relaxed);
         x->sampled_ns += atomic_load_explicit(&h->sampled_ns, memory_order_relaxed);
+        x->cpu_timed += atomic_load_explicit(&h->cpu_timed, memory_order_relaxed);
+        x->cpu_ns += atomic_load_explicit(&h->cpu_ns, memory_order_relaxed);
         x->offload_ns += atomic_load_explicit(&h->offload_ns, memory_order_relaxed);
     }
 }
@@ -90,40 +93,53 @@ static void count(struct take *t, struct counts *c) {
     }
 }
 
-/* Calls times their mean; with no timed call in the window, the mean of all before. And jobs. */
-static double estimate_ns(const struct account *from, const struct account *to) {
-    struct account none = {0};
-    if (!from)
-        from = &none;
-    uint64_t sampled = to->sampled - from->sampled, ns = to->sampled_ns - from->sampled_ns;
-    if (!sampled) {
-        sampled = to->sampled;
-        ns = to->sampled_ns;
-    }
-    double calls = (double)(to->calls - from->calls),
-           jobs = (double)(to->offload_ns - from->offload_ns);
-    if (!sampled)
-        return jobs > 0 ? jobs : -1;
-    return calls * (double)ns / (double)sampled + jobs;
+/* From now on the loops time by their CPU clocks too what they time; NULL: no longer. */
+static void time_by(struct take *t, weir__loop_cpu_fn *cpu) {
+    for (unsigned i = 0; i < t->rt->n_loops; i++)
+        atomic_store_explicit(&t->rt->loops[i].loop->account.cpu_now, cpu, memory_order_relaxed);
 }
 
-/* Calls are timed by the clock, one in 64: where others push a loop off its CPU, few of the timed
- * calls hold the wait. So the true share lies between that of the busy time, which has all of those
- * waits in it, and that of the CPU time, which has none. What is told is the nearest to `share`. */
-static double account_share(double share, double ns, double busy, double cpu) {
-    double low = ns / busy, high = cpu > 0 && cpu < busy ? ns / cpu : low;
-    double told = share < low ? low : share > high ? high : share;
-    return told < 1 ? told : 1;
+/* What looking at the CPU clock takes of it: every timed call is so much too long. */
+static uint64_t look_ns(void) {
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < LOOKS; i++) {
+        uint64_t before = weir__os_clock_thread_cpu(), ns = weir__os_clock_thread_cpu() - before;
+        least = ns < least ? ns : least;
+    }
+    return least;
+}
+
+/* Of the CPU time: calls of the window times the mean of those that the CPU clock timed, and jobs.
+ * < 0: none was timed. */
+static double cpu_share(const struct account *from, const struct account *to, double cpu) {
+    double n = (double)(to->cpu_timed - from->cpu_timed), calls = (double)(to->calls - from->calls);
+    double ns = (double)(to->cpu_ns - from->cpu_ns) - n * (double)look_ns();
+    double jobs = (double)(to->offload_ns - from->offload_ns);
+    if (cpu <= 0 || (n == 0 && calls > 0) || (n == 0 && jobs == 0))
+        return -1;
+    return ((n > 0 && ns > 0 ? calls * ns / n : 0) + jobs) / cpu;
+}
+
+/* Few calls, none of them timed in the window: of the busy time, with the mean by the clock of all
+ * that were timed so far. < 0: none ever was. */
+static double busy_share(const struct account *from, const struct account *to, double busy) {
+    double mean = (double)to->sampled_ns / (double)(to->sampled ? to->sampled : 1);
+    double jobs = (double)(to->offload_ns - from->offload_ns);
+    if (busy <= 0 || !to->sampled)
+        return -1;
+    return ((double)(to->calls - from->calls) * mean + jobs) / busy;
 }
 
 static void compare_accounts(struct take *t, struct weir_profile *p) {
-    double busy = (double)(t->after.busy_ns - t->before.busy_ns),
-           cpu = (double)(t->after.cpu_ns - t->before.cpu_ns);
+    double busy = (double)(t->after.busy_ns - t->before.busy_ns), cpu = (double)p->summary.cpu_ns;
     for (unsigned i = 0; i < p->summary.n_handlers; i++) {
         struct weir_profile_handler *h = &p->handlers[i];
         const struct account *to = account_of(&t->after, h->name);
-        double ns = to ? estimate_ns(account_of(&t->before, h->name), to) : -1;
-        h->account_share = ns >= 0 && busy > 0 ? account_share(h->share, ns, busy, cpu) : -1;
+        const struct account *from = account_of(&t->before, h->name);
+        double share = to && from ? cpu_share(from, to, cpu) : -1;
+        if (share < 0 && to && from)
+            share = busy_share(from, to, busy);
+        h->account_share = share;
     }
 }
 
@@ -159,6 +175,7 @@ static int begin(struct take *t) {
     int error = -ESRCH;
     weir__os_mutex_lock(&c->mutex);
     count(t, &t->before);
+    time_by(t, weir__os_clock_thread_cpu);
     t->window.from_ns = weir__os_clock_mono();
     unsigned n = 0;
     weir__base_list_each(link, &c->threads) {
@@ -191,6 +208,7 @@ static void end(struct take *t) {
     weir__base_list_each(link, &c->threads)
         weir__rt_seen_sample_end(container_of(link, struct weir__rt_seen, link));
     t->window.until_ns = weir__os_clock_mono();
+    time_by(t, NULL);
     count(t, &t->after);
     weir__os_mutex_unlock(&c->mutex);
 }
@@ -331,16 +349,15 @@ int weir_profile_start(struct weir_group *g, const struct weir_profile_options *
     struct weir__rt_profile_job *j = weir__mem_raw_new(sizeof *j);
     rc = WEIR_ENOMEM;
     if (j) {
-        j->rt = rt;
-        j->o = o;
-        j->done = done;
-        j->user = user;
+        *j = (struct weir__rt_profile_job){.rt = rt, .o = o, .done = done, .user = user};
+        /* Its thread needs the mutex, so that it cannot be over before it is known. */
+        weir__os_mutex_lock(&rt->crowd.mutex);
         rc = weir__os_error(weir__os_thread_start(&j->thread, "weir-profile", job_body, j));
+        rt->crowd.job = rc >= 0 ? j : NULL;
+        weir__os_mutex_unlock(&rt->crowd.mutex);
     }
-    if (rc >= 0) {
-        rt->crowd.job = j;
+    if (rc >= 0)
         return 0;
-    }
     weir__mem_raw_free(j);
     yield(rt);
     return rc;

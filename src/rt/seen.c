@@ -118,6 +118,8 @@ void weir__rt_seen_leave(struct weir__rt_seen *s) {
 
 bool weir__rt_picture_ask(struct weir__rt_seen *s, uint64_t turn_at_ns) {
     struct weir__rt_picture *p = &s->picture;
+    if (s->crowd->code < 0) /* the signal of another group may go at any time */
+        return false;
     atomic_store(&p->state, WEIR__RT_NO_PICTURE); /* an older question is taken back */
     atomic_store(&p->turn_at_ns, turn_at_ns);
     atomic_store(&p->state, WEIR__RT_ASKED);

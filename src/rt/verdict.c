@@ -34,7 +34,7 @@ static void by_handler(struct weir_profile_summary *s, const struct weir_profile
     }
     snprintf(v->text, sizeof v->text,
              "%s: handler %.40s has %d %% of %u samples, met in %u of %d parts of the window; by "
-             "the engine's accounting %s of the busy time%s%s",
+             "the engine's accounting %s%s%s",
              why ? "no cause can be named" : "the CPU time is used by a handler", h->name,
              percent(h->share), s->samples, h->parts, WEIR__RT_VERDICT_PARTS, account,
              why ? ": " : "", why ? why : "");

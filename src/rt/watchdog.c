@@ -113,6 +113,14 @@ static struct weir_long_turn *find(struct weir__rt_watchdog *w, unsigned loop, u
     return NULL;
 }
 
+/* A loop has one turn at a time: those before this one are over, even where no look met their end.
+ * They are then as long as they were last seen. */
+static void end_earlier(struct weir__rt_watchdog *w, const struct weir_long_turn *x) {
+    for (unsigned i = 0; i < WEIR_LONG_TURNS; i++)
+        if (w->turns[i].loop == x->loop && w->turns[i].at_ns < x->at_ns)
+            w->turns[i].over = true;
+}
+
 /* Puts x in its place, a new one or that of the same turn, whose picture stays. x is then what
  * stands there. */
 static void keep(struct weir__rt_watchdog *w, struct weir_long_turn *x) {
@@ -124,13 +132,14 @@ static void keep(struct weir__rt_watchdog *w, struct weir_long_turn *x) {
         have->cpu_ns = x->cpu_ns;
         *x = *have;
     } else {
+        end_earlier(w, x);
         w->turns[w->n_turns++ % WEIR_LONG_TURNS] = *x;
     }
     weir__os_mutex_unlock(&w->crowd->mutex);
 }
 
 /* The loop publishes its CPU time at the end of a turn, so that what came since is this turn's.
- * Under the crowd's mutex. */
+ * Under the crowd's mutex, or on the watchdog's thread: loops end after that. */
 static uint64_t cpu_so_far(const struct weir__rt_watchdog *w, const struct weir_long_turn *t) {
     const struct weir__rt_seen *s = w->loops[t->loop].seen;
     uint64_t now, before = atomic_load(&s->loop->counters.cpu_ns);
@@ -177,6 +186,7 @@ static void tell_running(struct weir__rt_watchdog *w, struct weir__rt_watched *x
     const struct weir__rt_picture *p = &x->seen->picture;
     struct weir_long_turn t = {.loop = x->seen->loop->env.index, .at_ns = x->turns.noted_at_ns};
     t.length_ns = now_ns - t.at_ns;
+    t.cpu_ns = cpu_so_far(w, &t);
     if (weir__rt_picture_taken(x->seen)) {
         t.channel = p->channel;
         t.n_handlers = p->n_handlers;

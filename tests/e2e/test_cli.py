@@ -1,6 +1,7 @@
 """Bad usage: exit code 2 and one clear line; help and version."""
 
 import json
+import re
 import resource
 
 import pytest
@@ -34,10 +35,19 @@ BAD = [
     (["echo", "--bdp", "400Gbit,1s"], "50000000000 bytes in flight; one socket holds"),
     (["echo", "--keepalive", "60,15"], "--keepalive: \"60,15\" is neither"),
     (["echo", "--placement", "hand"], "none of reuseport|handoff"),
-    (["echo", "--steer", "--listen", "127.0.0.1:0"], "--steer: steering follows CPUs"),
-    (["echo", "--steer", "--placement", "handoff"], "it needs placement reuseport"),
+    (["echo", "--bdp", "10gbit,50ms"], "(bit to Tbit; us, ms, s)"),
+    (["echo", "--steer", "--listen", "127.0.0.1:0"], "it needs --pin"),
+    (["echo", "--steer", "--pin", "--placement", "handoff"], "--steer needs --placement reuseport"),
+    (["echo", "--steer", "--pin", "--join"], "--steer does not go with --join"),
+    (["echo", "--idle", "48h"], "outside 0 to 24h"),
+    (["echo", "--watchdog-ms", "1s"], '"1s" is not a number of milliseconds; try 100'),
+    (["echo", "--busy-poll-us", "1ms"], "is not a number of microseconds"),
+    (["linkd", "--offload", "2,unorderd"], "did you mean unordered?"),
+    (["linkd", "--offload", "x,ordered"], "is not N, N,ordered or N,unordered\n"),
+    (["--loops", "2"], "options stand behind a command"),
     (["load", "--bdp", "x", "echo://127.0.0.1:1"], "--bdp"),
-    (["probe", "--bdp", "x"], "--bdp"),
+    (["probe", "--bdp", "x"], "is no rate and round trip"),
+    (["probe", "--bdp", "10Tbit,1h"], "one socket holds"),
     (["echo", "extra"], '"extra" is one argument too many'),
     (["echo", "--listen", "nonsense"], "--listen"),
     (["echo", "--listen", "127.0.0.1:99999"], "port"),
@@ -81,6 +91,10 @@ def test_each_command_has_help_with_examples(command):
     assert "\nExamples:\n  weir " in done.stdout
     assert run(command, "--help").stdout == done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 140
+    options = done.stdout.split("\nOptions:\n")[1].split("\nExamples:\n")[0].splitlines()
+    for line in options:  # an option alone, or what it does in the one column
+        alone = re.fullmatch(r"  (-\w,|   ) --\S+( \S+)?", line)
+        assert alone or line[34] == " " != line[35], line
 
 
 def test_version():

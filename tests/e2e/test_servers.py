@@ -249,8 +249,16 @@ def test_the_start_line_names_placement_and_steering():
         assert len(listeners(server.port)) == 1
     if len(os.sched_getaffinity(0)) >= 2:
         with serving("echo", "--loops", "2", "--pin", "--steer") as server:
-            assert ", placement reuseport steered by CPU, handler echo" in server.start_line
+            assert ", pinned, placement reuseport steered by CPU, handler echo" in server.start_line
             assert len(listeners(server.port)) == 2
+
+
+def test_the_start_line_names_who_may_send_proxy_headers_and_how_memory_is_watched():
+    given = ("--proxy-protocol", "any", "--alloc", "unpooled", "--mem-debug", "full")
+    with serving("echo", *given) as server:
+        assert server.start_line.endswith(
+            ", PROXY headers from any, buffers unpooled, memory debug full, handler echo"
+        )
 
 
 def test_pin_puts_each_loop_on_its_own_cpu():
@@ -271,12 +279,21 @@ def test_idle_connections_are_closed():
         assert time.monotonic() - start >= 0.19
 
 
-def exchange_by_path(path):
+def test_the_shortest_idle_time_is_not_never():
+    with serving("echo", "--idle", "1us") as s, s.connect() as c:
+        c.settimeout(SLOW)
+        try:
+            assert c.recv(1) == b""
+        except ConnectionResetError:
+            pass
+
+
+def exchange_by_path(path, folder=None):
     command = [BIN, "echo", "--listen", f"unix:{path}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         assert process.stdout.readline() == f"listening on unix:{path}\n"
         with socket.socket(socket.AF_UNIX) as c:
-            c.connect(path)
+            c.connect(os.path.join(folder or "", path))
             c.sendall(b"by path")
             assert receive(c, 7) == b"by path"
         process.terminate()
@@ -286,6 +303,8 @@ def exchange_by_path(path):
 def test_a_unix_socket_serves_too_and_again_on_the_same_path(tmp_path):
     exchange_by_path(str(tmp_path / "echo.sock"))
     exchange_by_path(str(tmp_path / "echo.sock"))
+    exchange_by_path("near.sock", str(tmp_path))
+    assert os.listdir(tmp_path) == []
 
 
 # --- the end ------------------------------------------------------------------------------------

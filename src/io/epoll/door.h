@@ -10,6 +10,7 @@
 #ifndef WEIR_IO_EPOLL_DOOR_H
 #define WEIR_IO_EPOLL_DOOR_H
 #include "base/compiler.h"
+#include "base/footprint.h"
 #include "base/list.h"
 #include "io/io.h"
 #include "os/dgram.h"
@@ -64,7 +65,7 @@ struct weir__epoll_sock {
     uint16_t flags;
     int code, recv_code, send_code; /* of ended ops; code: accept, connect, watch */
     int64_t credit;                 /* receive: bytes; accept: connections */
-    uint64_t sent, total; /* of the send in flight: bytes, or messages */
+    uint64_t sent, total;           /* of the send in flight: bytes, or messages */
     union {
         struct { /* a chain from `part` on, less its first `skip` bytes */
             const struct weir_part *part;
@@ -84,6 +85,7 @@ struct weir__epoll_sock {
     struct weir__base_fifo_link done;
     struct weir__base_link again;
 };
+_Static_assert(sizeof(struct weir__epoll_sock) <= WEIR__IDLE_SOCKET, "see base/footprint.h");
 
 struct weir__epoll {
     struct weir__io io;

@@ -35,7 +35,7 @@ static void advance(struct weir__epoll_sock *s, size_t n) {
     s->skip = n;
 }
 
-static ssize_t send_parts(struct weir__epoll_sock *s) {
+static ssize_t epoll_send_parts(struct weir__epoll_sock *s) {
     struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
     int n = weir__io_gather(s->part, s->skip, iov, WEIR__IO_SEND_SLICES_MAX);
     return n == 1 ? weir__os_send(s->fd, iov[0].iov_base, iov[0].iov_len, false)
@@ -109,7 +109,7 @@ static bool pump_stream(struct weir__epoll *d, struct weir__epoll_sock *s, int *
     s->flags &= (uint16_t)~WEIR__EPOLL_GO_ON;
     bool file = s->flags & WEIR__EPOLL_FILE;
     while (s->sent < s->total) {
-        ssize_t r = file ? send_step(s) : send_parts(s);
+        ssize_t r = file ? send_step(s) : epoll_send_parts(s);
         if (r == -EAGAIN)
             return false;
         if (r <= 0) {

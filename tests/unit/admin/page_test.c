@@ -167,7 +167,34 @@ static void what_the_world_tells(void **state) {
     long_turn.n_handlers = 0;
     long_turn.stack[0] = 0;
     assert_page("/debug/loops", 200, "text/plain", "LONG TURN THAT STILL RUNS");
-    assert_page("/debug/loops", 200, "text/plain", "handler      none");
+    assert_page("/debug/loops", 200, "text/plain", "handler      not seen");
+    group->world = before;
+    end();
+}
+
+/* What a program is called and told may be in any encoding; a stack fills its room. */
+static void texts_of_others(void **state) {
+    (void)state;
+    begin();
+    const struct weir__loop_world *before = group->world;
+    struct weir__loop_world world = *before;
+    world.outside = &outside;
+    world.long_turns = one_long_turn;
+    group->world = &world;
+    run_ms(2500);
+    assert_int_equal(weir__admin_parameter_add(admin, "root", "/srv/caf\xe9", "flag"), 0);
+    assert_page("/stats", 200, "application/json", "\"value\": \"/srv/caf?\"");
+    long_turn = (struct weir_long_turn){.loop = 0,
+                                        .over = true,
+                                        .at_ns = admin->loop->now_ns - S,
+                                        .length_ns = S / 5,
+                                        .n_handlers = 1,
+                                        .handlers = {"caf\xe9"}};
+    memset(long_turn.stack, 's', sizeof long_turn.stack - 1);
+    assert_page("/debug/findings", 200, "application/json", "\"handler\": \"caf?\"");
+    assert_page("/debug/findings", 200, "application/json", "The handler \\\"caf?\\\" kept");
+    assert_page("/debug/loops", 200, "text/plain", "sss\n  connections  0 on this loop");
+    assert_page("/debug/findings?format=text", 200, "text/plain", "sss\n");
     group->world = before;
     end();
 }
@@ -240,6 +267,7 @@ int main(void) {
         cmocka_unit_test(a_profile_is_asked_for),
         cmocka_unit_test(health),
         cmocka_unit_test(what_the_world_tells),
+        cmocka_unit_test(texts_of_others),
         cmocka_unit_test(a_profile_as_text),
         cmocka_unit_test(a_page_without_memory_says_so),
     };

@@ -1,5 +1,6 @@
 #include "admin/text.h"
 #include "mem/pool.h"
+#include "mem/raw.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static void lines(void **state) {
     weir_mem_close(m);
 }
 
-static void a_long_line_is_cut(void **state) {
+static void a_long_line_is_whole(void **state) {
     (void)state;
     char text[3000];
     struct weir_mem *m = weir_mem_open("test");
@@ -34,8 +35,13 @@ static void a_long_line_is_cut(void **state) {
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = 0;
     weir__admin_print(&t, "%s", text);
-    text[1023] = 0;
     assert_text(&t, text);
+    assert_false(t.failed);
+    weir__mem_fail(m, 1, true);
+    weir__admin_print(&t, "%s", text);
+    assert_true(t.failed);
+    assert_int_equal(t.chain.bytes, 0);
+    weir__mem_fail(m, 0, false);
     weir_mem_close(m);
 }
 
@@ -50,6 +56,24 @@ static void documents(void **state) {
     assert_true(t.failed);
     weir_chain_fini(&t.chain);
     weir_mem_close(m);
+}
+
+static void assert_string(const char *s, const char *want) {
+    json_t *j = weir__admin_string(s);
+    assert_string_equal(json_string_value(j), want);
+    json_decref(j);
+}
+
+static void strings(void **state) {
+    (void)state;
+    assert_string("a \"b\"", "a \"b\"");
+    assert_string("\xc3\xa9", "\xc3\xa9");
+    assert_string("\xc3\xa9 \xe9", "?? ?"); /* not UTF-8 as a whole */
+    json_t *none = weir__admin_string(NULL);
+    assert_true(json_is_null(none));
+    weir__mem_raw_fail(1);
+    assert_null(weir__admin_string("\xe9"));
+    weir__mem_raw_fail(0);
 }
 
 static void no_memory(void **state) {
@@ -69,9 +93,8 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines),
-        cmocka_unit_test(a_long_line_is_cut),
-        cmocka_unit_test(documents),
+        cmocka_unit_test(lines),     cmocka_unit_test(a_long_line_is_whole),
+        cmocka_unit_test(documents), cmocka_unit_test(strings),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

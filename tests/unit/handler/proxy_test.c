@@ -1,6 +1,7 @@
 /* The PROXY handler over an embedded channel, whose peer is the unix socket "embedded". */
 #include "codec/proxy/proxy.h"
 #include "kit/embedded.h"
+#include "loop/loop.h"
 #include "mem/pool.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,6 +289,30 @@ static void a_drain_before_the_header(void **state) {
     emb_end(e);
 }
 
+static int no_open(struct weir_ctx *c, const void *config) {
+    (void)c, (void)config;
+    tell("no;");
+    return WEIR_EFULL;
+}
+
+/* The header comes while the loop ends already: one behind it that refuses still ends the channel,
+ * and nobody behind that one is opened. */
+static void late_and_refused_behind_the_header(void **state) {
+    (void)state;
+    static const struct weir_handler no = {.name = "no", .open = no_open};
+    struct weir_stage line[] = {{&weir_proxy_handler, &required}, {&no, NULL}, {&app, NULL}};
+    struct weir_embedded *e = emb_line(line, 3, NULL);
+    weir__loop_stop(weir_chan_loop(weir_embedded_chan(e)), 1000);
+    weir_embedded_advance(e, 1);
+    assert_int_equal(weir_embedded_state(e), 1);
+    emb_push(e, LINE "request");
+    assert_string_equal(told(), "no;");
+    emb_expect_out(e, "");
+    weir_embedded_eof(e);
+    assert_int_equal(weir_embedded_state(e), WEIR_EFULL);
+    emb_end(e);
+}
+
 static void who_is_not_trusted_is_not_heard(void **state) {
     (void)state;
     struct weir_proxy_options o = required;
@@ -372,6 +397,18 @@ static void options_that_break_a_rule(void **state) {
     emb_end(e);
 }
 
+static void a_second_one_has_no_place(void **state) {
+    (void)state;
+    struct weir_stage line[] = {
+        {&weir_proxy_handler, &required}, {&weir_proxy_handler, &required}, {&app, NULL}};
+    struct weir_embedded *e = emb_line(line, 3, NULL);
+    emb_push(e, LINE LINE "request");
+    assert_string_equal(told(), "");
+    weir_embedded_eof(e);
+    assert_int_equal(weir_embedded_state(e), WEIR_EINVAL);
+    emb_end(e);
+}
+
 static void nets(void **state) {
     (void)state;
     static const struct {
@@ -421,11 +458,13 @@ int main(void) {
         cmocka_unit_test_setup(the_deadline_ends_with_the_header, emb_begin),
         cmocka_unit_test_setup(a_stream_that_ends_too_early, emb_begin),
         cmocka_unit_test_setup(a_drain_before_the_header, emb_begin),
+        cmocka_unit_test_setup(late_and_refused_behind_the_header, emb_begin),
         cmocka_unit_test_setup(who_is_not_trusted_is_not_heard, emb_begin),
         cmocka_unit_test_setup(memory_for_it_is_needed, emb_begin),
         cmocka_unit_test_setup(optional_takes_both, emb_begin),
         cmocka_unit_test_setup(optional_serves_who_waits, emb_begin),
         cmocka_unit_test_setup(options_that_break_a_rule, emb_begin),
+        cmocka_unit_test_setup(a_second_one_has_no_place, emb_begin),
         cmocka_unit_test_setup(nets, emb_begin),
     };
     return cmocka_run_group_tests_name("handler/proxy", tests, NULL, NULL);

@@ -79,6 +79,54 @@ static void time_of_frames_inside_is_theirs(void **state) {
     kit_loop_close(&k);
 }
 
+static uint64_t cpu_ns;
+
+static uint64_t cpu_now(void) {
+    return cpu_ns;
+}
+
+static void call_cpu(struct kit_loop *k, struct weir__loop_handler *h, uint64_t wall, uint64_t cpu,
+                     struct weir__loop_handler *inner) {
+    struct weir__loop_account *a = &k->loop->account;
+    weir__loop_frame_enter(a, &k->door.io, h, 7);
+    k->door.now_ns += wall;
+    cpu_ns += cpu;
+    if (inner)
+        call_cpu(k, inner, wall, cpu, NULL);
+    weir__loop_frame_leave(a, &k->door.io);
+}
+
+static void the_cpu_clock_is_looked_at_while_it_is_there(void **state) {
+    (void)state;
+    struct kit_loop k;
+    kit_loop_open(&k);
+    struct weir__loop_account *a = &k.loop->account;
+    struct weir__loop_handler *outer = weir__loop_intern(a, "outer");
+    struct weir__loop_handler *inner = weir__loop_intern(a, "inner");
+    cpu_ns = 1;
+    call_cpu(&k, outer, 100, 10, inner);
+    assert_int_equal(outer->sampled, 1);
+    assert_int_equal(outer->cpu_timed, 0);
+    a->cpu_now = cpu_now;
+    for (unsigned i = 1; i < 65; i++)
+        call_cpu(&k, outer, 100, 10, inner);
+    assert_int_equal(outer->sampled, 2);
+    assert_int_equal(outer->sampled_ns, 200);
+    assert_int_equal(outer->cpu_timed, 1);
+    assert_int_equal(outer->cpu_ns, 10);
+    assert_int_equal(inner->cpu_timed, 1);
+    assert_int_equal(inner->cpu_ns, 10);
+    for (unsigned i = 65; i < 128; i++)
+        call_cpu(&k, outer, 100, 10, NULL);
+    weir__loop_frame_enter(a, &k.door.io, outer, 7); /* timed */
+    a->cpu_now = NULL;
+    weir__loop_frame_leave(a, &k.door.io);
+    assert_int_equal(outer->sampled, 3);
+    assert_int_equal(outer->cpu_timed, 1);
+    assert_int_equal(a->slow, 0);
+    kit_loop_close(&k);
+}
+
 static void the_stack_is_told_from_the_inside(void **state) {
     (void)state;
     struct kit_loop k;
@@ -144,6 +192,7 @@ int main(void) {
         cmocka_unit_test(a_full_table_counts_the_rest_as_the_loops),
         cmocka_unit_test(one_call_in_64_is_timed),
         cmocka_unit_test(time_of_frames_inside_is_theirs),
+        cmocka_unit_test(the_cpu_clock_is_looked_at_while_it_is_there),
         cmocka_unit_test(the_stack_is_told_from_the_inside),
         cmocka_unit_test(deeper_than_the_stack),
         cmocka_unit_test(time_begins_at_zero),

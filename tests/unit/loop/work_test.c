@@ -166,6 +166,29 @@ static void an_abort_stops_what_has_not_begun(void **state) {
     kit_loop_free(&b.k);
 }
 
+static void submit_late(struct weir_loop *l, void *user) {
+    struct item *i = user;
+    i->status = weir__loop_work_submit(l, &i->work);
+}
+
+static void post_late(struct weir_loop *l, void *user) {
+    assert_int_equal(weir_loop_post(l, submit_late, user), 0);
+}
+
+/* A last task runs when the inbox is closed already: a result could not come in any more. */
+static void nothing_leaves_behind_the_inbox(void **state) {
+    struct bench b;
+    (void)state;
+    begin(&b);
+    assert_int_equal(weir_loop_post(b.k.loop, post_late, &b.items[0]), 0);
+    weir__loop_stop(b.k.loop, 1000);
+    while (look(&b) > 0)
+        ;
+    assert_int_equal(b.items[0].status, WEIR_ESTOPPED);
+    assert_int_equal(b.pool.n, 0);
+    kit_loop_free(&b.k);
+}
+
 static void an_abandoned_loop_awaits(void **state) {
     struct bench b;
     (void)state;
@@ -220,6 +243,7 @@ int main(void) {
         cmocka_unit_test(refused_is_not_out),
         cmocka_unit_test(a_drain_lets_work_come_to_its_end),
         cmocka_unit_test(an_abort_stops_what_has_not_begun),
+        cmocka_unit_test(nothing_leaves_behind_the_inbox),
         cmocka_unit_test(an_abandoned_loop_awaits),
         cmocka_unit_test(time_is_counted_where_it_belongs),
         cmocka_unit_test(a_group_tells_of_its_workers),

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -112,11 +114,37 @@ static void every_failure_has_an_answer(void **state) {
     }
 }
 
+/* Of a file that is gone the kernel says "PATH (deleted)": what stands there now may be a FIFO, and
+ * nobody ever writes to it. */
+static void what_was_replaced_is_not_waited_for(void **state) {
+    char path[] = "/tmp/weir-symbol-XXXXXX", other[64];
+    struct weir__os_symbols *s;
+    (void)state;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    unlink(path);
+    close(fd);
+    snprintf(other, sizeof other, "%s (deleted)", path);
+    assert_int_equal(mkfifo(other, 0600), 0);
+    if (p != MAP_FAILED) { /* a /tmp without execution */
+        assert_int_equal(weir__os_symbols_new(&s), 0);
+        assert_non_null(strstr(name(s, (uintptr_t)p, false), "(deleted)"));
+        weir__os_symbols_free(s);
+        munmap(p, 4096);
+    }
+    unlink(other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_of_the_program),    cmocka_unit_test(functions_of_libraries),
-        cmocka_unit_test(addresses_without_a_name),    cmocka_unit_test(lines_of_maps),
+        cmocka_unit_test(functions_of_the_program),
+        cmocka_unit_test(functions_of_libraries),
+        cmocka_unit_test(addresses_without_a_name),
+        cmocka_unit_test(lines_of_maps),
         cmocka_unit_test(every_failure_has_an_answer),
+        cmocka_unit_test(what_was_replaced_is_not_waited_for),
     };
     return cmocka_run_group_tests_name("os/symbol", tests, NULL, NULL);
 }

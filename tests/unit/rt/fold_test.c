@@ -84,12 +84,15 @@ static void the_phase_is_that_of_the_call(void **state) {
     const char *wait[] = {"__libc_something", "weir__os_epoll_wait", "wait"};
     const char *receive[] = {"weir__epoll_receive", "next"};
     const char *send[] = {"weir__os_sendv"};
+    const char *users[] = {"look", "users_handler"}, *users_too[] = {"send_parts"};
     const char *far[] = {"a", "b", "c", "weir__os_send"};
     (void)state;
     assert_int_equal(weir__rt_phase(wait, 3, true, false), WEIR_PROFILE_WAIT);
     assert_int_equal(weir__rt_phase(receive, 2, true, true), WEIR_PROFILE_RECEIVE);
     assert_int_equal(weir__rt_phase(send, 1, true, false), WEIR_PROFILE_SEND);
     assert_int_equal(weir__rt_phase(send, 1, false, false), WEIR_PROFILE_OTHER);
+    assert_int_equal(weir__rt_phase(users, 2, true, true), WEIR_PROFILE_HANDLER);
+    assert_int_equal(weir__rt_phase(users_too, 1, true, true), WEIR_PROFILE_HANDLER);
     assert_int_equal(weir__rt_phase(far, 4, true, true), WEIR_PROFILE_HANDLER);
     assert_int_equal(weir__rt_phase(NULL, 0, true, false), WEIR_PROFILE_OTHER);
 }

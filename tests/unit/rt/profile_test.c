@@ -88,6 +88,48 @@ static void the_handler_is_named(void **state) {
     weir_profile_free(p);
 }
 
+/* Little CPU time, and much by the clock. */
+static void doze(struct weir_loop *l, void *user) {
+    if (enough)
+        return;
+    weir__loop_attribute(l, weir__loop_name(l, "dozer"), 1);
+    for (uint64_t until = weir__os_clock_mono() + 100000; weir__os_clock_mono() < until;)
+        continue;
+    weir__os_clock_sleep(2000000);
+    weir__loop_attribute_end(l);
+    assert_int_equal(weir_loop_post(l, doze, user), 0);
+}
+
+static double account_of(const struct weir_profile_summary *s, const char *name) {
+    for (unsigned i = 0; i < s->n_handlers; i++)
+        if (strcmp(s->handlers[i].name, name) == 0)
+            return s->handlers[i].account_share;
+    return -1;
+}
+
+static void the_accounting_is_of_cpu_time(void **state) {
+    struct weir_group *g = group_of(1);
+    struct weir_profile_options o = window(500);
+    struct weir_profile *p = NULL;
+    double dozer = -1, digest = -1;
+    (void)state;
+    enough = false;
+    assert_int_equal(weir_loop_post(weir_group_loop(g, 0), work, NULL), 0);
+    assert_int_equal(weir_loop_post(weir_group_loop(g, 0), doze, NULL), 0);
+    assert_int_equal(weir_group_start(g), 0);
+    o.hz = 997;
+    for (; o.ms <= 16000 && (dozer < 0 || dozer >= 0.5 || digest < 0.5); o.ms *= 2) {
+        assert_int_equal(weir_profile_take(g, &o, &p), 0);
+        dozer = account_of(weir_profile_summary(p), "dozer");
+        digest = account_of(weir_profile_summary(p), "digest");
+        weir_profile_free(p);
+    }
+    enough = true;
+    end_of(g);
+    assert_true(dozer >= 0 && dozer < 0.5); /* by the clock it has four fifths */
+    assert_true(digest > 0.5);
+}
+
 /* --- a worker that works --------------------------------------------------------------------- */
 
 static void hash_run(struct weir__loop_work *w) {
@@ -286,6 +328,7 @@ static void no_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_handler_is_named),
+        cmocka_unit_test(the_accounting_is_of_cpu_time),
         cmocka_unit_test(workers_are_sampled_too),
         cmocka_unit_test(one_at_a_time_and_the_end_comes_early),
         cmocka_unit_test(one_after_the_other),

@@ -89,6 +89,21 @@ static void a_thread_that_cannot_be_asked(void **state) {
     close_room(&r);
 }
 
+/* A group that came when every signal was taken asks for nothing, though another group has one
+ * since: it would be taken away while the question is under way. */
+static void a_crowd_without_a_signal_never_asks(void **state) {
+    struct room r;
+    (void)state;
+    open_room(&r);
+    r.crowd.code = -ENOTSUP;
+    turn(&r, 500, 400);
+    assert_false(weir__rt_picture_ask(&r.seen, 500));
+    assert_false(taken(&r));
+    r.crowd.code = 0;
+    turn(&r, 0, 0);
+    close_room(&r);
+}
+
 /* Burns CPU time until a sample is there. */
 static void work_until(struct weir__rt_samples *s, uint32_t n) {
     uint64_t until = weir__os_clock_mono() + 30000000000ull;
@@ -135,6 +150,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_picture_is_of_the_turn_that_was_asked_for),
         cmocka_unit_test(a_thread_that_cannot_be_asked),
+        cmocka_unit_test(a_crowd_without_a_signal_never_asks),
         cmocka_unit_test(samples_are_written_until_the_end),
         cmocka_unit_test(a_crowd_that_cannot_be_made),
     };

@@ -37,7 +37,7 @@ static void a_handler_is_named(void **state) {
     assert_true(v.share > .79 && v.share < .81);
     assert_string_equal(
         v.text, "the CPU time is used by a handler: handler digest has 80 % of 100 samples, met in "
-                "10 of 10 parts of the window; by the engine's accounting 75 % of the busy time");
+                "10 of 10 parts of the window; by the engine's accounting 75 %");
 }
 
 static void each_condition_counts(void **state) {

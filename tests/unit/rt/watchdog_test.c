@@ -4,6 +4,7 @@
 #include "loop/local.h"
 #include "os/clock.h"
 #include "os/fault.h"
+#include "rt/rt.h"
 #include "rt/watchdog.h"
 #include <stdarg.h>
 #include <stddef.h>
@@ -228,6 +229,40 @@ static void without_a_signal_there_is_no_picture(void **state) {
         signal(sig, SIG_DFL);
 }
 
+/* Another long turn begins and ends between two looks: so the first one has ended, too. */
+static void a_turn_whose_end_no_look_met_is_over(void **state) {
+    struct weir_group *g = group_of(20);
+    struct weir__rt *rt = g->world_data;
+    struct weir_loop *l = weir_group_loop(g, 0);
+    struct spin first = {0}, second = {0};
+    struct weir_long_turn t[WEIR_LONG_TURNS];
+    char text[8192];
+    int before, fd = hear(&before);
+    (void)state;
+    assert_int_equal(weir_loop_post(l, spin, &first), 0);
+    assert_int_equal(weir_group_start(g), 0);
+    until_told(g, t, false);
+    weir__os_mutex_lock(&rt->crowd.mutex); /* nobody looks */
+    assert_int_equal(weir_loop_post(l, spin, &second), 0);
+    first.end = true;
+    uint64_t until = deadline();
+    while (!second.begun && weir__os_clock_mono() < until)
+        continue;
+    weir__os_clock_sleep(40000000);
+    second.end = true;
+    while (atomic_load(&l->pauses[WEIR_PAUSE_TURN].count) < 2 && weir__os_clock_mono() < until)
+        continue;
+    weir__os_mutex_unlock(&rt->crowd.mutex);
+    until_told(g, t, true);
+    assert_int_equal(weir_group_long_turns(g, t, WEIR_LONG_TURNS), 2);
+    assert_true(t[1].over);
+    assert_true(t[1].at_ns + t[1].length_ns <= t[0].at_ns);
+    assert_true(t[1].length_ns >= 20000000 && t[1].cpu_ns > 0);
+    weir_group_stop(g, 0);
+    assert_int_equal(weir_group_join(g), 0);
+    heard(fd, before, text, sizeof text);
+}
+
 static void the_ring_keeps_the_last_ones(void **state) {
     static struct spin spins[WEIR_LONG_TURNS + 2];
     struct weir_group *g = group_of(20);
@@ -259,6 +294,7 @@ int main(void) {
         cmocka_unit_test(off_it_says_nothing),
         cmocka_unit_test(without_a_thread_the_group_runs),
         cmocka_unit_test(without_a_signal_there_is_no_picture),
+        cmocka_unit_test(a_turn_whose_end_no_look_met_is_over),
         cmocka_unit_test(the_ring_keeps_the_last_ones),
     };
     return cmocka_run_group_tests_name("rt/watchdog", tests, NULL, NULL);
