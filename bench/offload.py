@@ -117,8 +117,9 @@ def report(slices, cpus):
     most, busy = allowed(slices, cpus), middle(slices, OFFLOAD, "loop_busy")
     lines = [f"{name:<10}{middle(slices, name, 'rate'):>8.0f} calls/s  per call: server "
              f"{middle(slices, name, 'server_us'):.1f} us, of which the loop "
-             f"{middle(slices, name, 'loop_us'):.1f}; client {middle(slices, name, 'client_us'):.1f}"
-             f"; loop busy {middle(slices, name, 'loop_busy'):.0%}" for name in (INLINE, OFFLOAD)]
+             f"{middle(slices, name, 'loop_us'):.1f}; "
+             f"client {middle(slices, name, 'client_us'):.1f}; "
+             f"loop busy {middle(slices, name, 'loop_busy'):.0%}" for name in (INLINE, OFFLOAD)]
     lines.append(f"gain {gain.median:.2f} ({gain.low:.2f} .. {gain.high:.2f}) in {gain.count} "
                  f"slices; {cpus} CPUs, which the client shares, allow {most:.2f}")
     reached = gain.median >= GAIN

@@ -242,7 +242,8 @@ static int open_object(const struct object *o) {
         path = "/proc/self/exe";
     if (path[0] != '/')
         return -ENOENT;
-    return weir__os_file_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY); /* a FIFO by now? */
+    return weir__os_file_open(AT_FDCWD, path,
+                              O_RDONLY | O_NONBLOCK | O_NOCTTY); /* a FIFO by now? */
 }
 
 static void read_object(struct object *o) {

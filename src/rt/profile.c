@@ -16,6 +16,7 @@ enum {
     HZ_MAX = 1000,
     SAMPLES_MAX = 32768, /* 10 MB */
     LOOKS = 32,
+    TIMED_MIN = 4,
     NS_PER_MS = 1000000,
 };
 
@@ -121,11 +122,11 @@ static double cpu_share(const struct account *from, const struct account *to, do
 }
 
 /* Few calls, none of them timed in the window: of the busy time, with the mean by the clock of all
- * that were timed so far. < 0: none ever was. */
+ * that were timed so far. < 0: those were too few to have a mean, and the first is no usual one. */
 static double busy_share(const struct account *from, const struct account *to, double busy) {
-    double mean = (double)to->sampled_ns / (double)(to->sampled ? to->sampled : 1);
+    double mean = to->sampled ? (double)to->sampled_ns / (double)to->sampled : 0;
     double jobs = (double)(to->offload_ns - from->offload_ns);
-    if (busy <= 0 || !to->sampled)
+    if (busy <= 0 || to->sampled < TIMED_MIN)
         return -1;
     return ((double)(to->calls - from->calls) * mean + jobs) / busy;
 }

@@ -30,6 +30,7 @@ enum {
     CALLS = 24,
     ADDRESS_MAX = 32,
     RAW_BYTES = 9000, /* what a raw server says */
+    TURN = 0x5a,      /* a worker answers with these bits turned */
 };
 
 enum kind {          /* what serves a connection */
@@ -109,10 +110,13 @@ struct conn {
     struct call {
         struct conn *conn;
         unsigned number;
+        uint16_t service;
         size_t bytes;
-        bool over;
+        struct weir_linkd_call *open; /* until it is over */
+        bool over, cancelled;
     } call[CALLS];
     unsigned calls, replies;
+    unsigned next_ordered; /* no answer in order may come for a call before this one */
     bool linkd_closed;
 };
 
@@ -152,12 +156,14 @@ struct run {
     bool scarce; /* a connection may fail to come up */
     bool halt;   /* the group is stopped in the middle of it all */
     uint64_t halt_ns;
+    bool offloads; /* workers answer some of it */
+    unsigned jobs_taken, jobs_done;
     uint32_t spread_us; /* within how long all connections begin */
     bool halted;
     struct weir_limits limits;
     uint8_t noise[DATA_MAX]; /* answers that are no echo */
     struct role roles[KINDS];
-    struct weir_linkd_route routes[2];
+    struct weir_linkd_route routes[4];
     struct weir_linkd_server_options linkd;
     struct weir_sim_peer *raw; /* the raw listener */
     struct conn conns[CONNS_MAX];
@@ -188,6 +194,11 @@ enum deed {
     DEED_BURNT,
     DEED_HALTED,
     DEED_TIMED_OUT,
+    DEED_JOB_DONE,
+    DEED_JOB_REFUSED,
+    DEED_JOB_GONE,
+    DEED_JOB_STOPPED,
+    DEED_JOB_CANCELLED,
     DEEDS,
 };
 extern uint64_t engine_deeds[DEEDS];
@@ -234,6 +245,10 @@ void engine_end_close(struct end *e, int why);
 void engine_end_later(struct end *e, uint64_t us, void (*fn)(struct weir_timer *t));
 /* A chain of n bytes in the pool of the loop that runs. */
 void engine_chain(struct weir_loop *l, struct weir_chain *out, const uint8_t *bytes, size_t n);
+
+/* A job was taken; or what came of it: 0, or a negative code. */
+void engine_job_taken(struct run *r);
+void engine_job_done(struct run *r, int status, bool ran);
 
 /* --- engine_line.c */
 void engine_serve(struct run *r);

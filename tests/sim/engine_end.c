@@ -235,3 +235,21 @@ void engine_end_later(struct end *e, uint64_t us, void (*fn)(struct weir_timer *
     struct weir_loop *l = weir_ctx_loop(e->ctx);
     weir_timer_arm(l, &e->timer, weir_loop_now(l) + us * 1000, fn);
 }
+
+/* --- jobs ------------------------------------------------------------------------------------ */
+
+void engine_job_taken(struct run *r) {
+    r->jobs_taken++;
+}
+
+void engine_job_done(struct run *r, int status, bool ran) {
+    r->jobs_done++;
+    DEMAND(r->jobs_done <= r->jobs_taken, "a job is done twice");
+    DEMAND(status == 0 || status == WEIR_EGONE || status == WEIR_ESTOPPED, "a job ends with %s",
+           weir_errname(status));
+    DEMAND(ran == (status != WEIR_ESTOPPED), "a job that %s ends with %s",
+           ran ? "ran" : "never ran", weir_errname(status));
+    engine_deeds[status == 0            ? DEED_JOB_DONE
+                 : status == WEIR_EGONE ? DEED_JOB_GONE
+                                        : DEED_JOB_STOPPED]++;
+}

@@ -398,8 +398,7 @@ static int64_t source_pull(struct weir_ctx *c, uint64_t room) {
     return rc < 0 ? rc : (int64_t)bytes;
 }
 
-static void hold_answer(struct weir_timer *t) {
-    struct end *e = container_of(t, struct end, timer);
+static void write_held(struct end *e) {
     engine_end_look(e);
     while (left(e)) {
         int rc = engine_end_write(e, e->conn->reply, least(left(e), 500));
@@ -408,7 +407,50 @@ static void hold_answer(struct weir_timer *t) {
         if (rc < 0)
             break;
     }
+}
+
+static void hold_answer(struct weir_timer *t) {
+    struct end *e = container_of(t, struct end, timer);
+    write_held(e);
     hold(e, false);
+}
+
+/* A worker allows the answer. */
+struct leave {
+    struct weir_job job;
+    struct run *run;
+    bool ran;
+};
+
+static void leave_run(struct weir_job *j) {
+    struct leave *v = container_of(j, struct leave, job);
+    DEMAND(!v->ran, "hold: a job runs twice");
+    v->ran = true;
+}
+
+static void leave_done(struct weir_ctx *c, struct weir_job *j, int status) {
+    struct leave *v = container_of(j, struct leave, job);
+    engine_job_done(v->run, status, v->ran);
+    DEMAND(c || status < 0, "hold: a job is back in no channel");
+    if (status == 0)
+        write_held(engine_end_of(c));
+    weir_mem_free(v);
+}
+
+static bool offload_answer(struct end *e) {
+    struct leave *v = weir_mem_new(weir_ctx_mem(e->ctx), sizeof *v);
+    DEMAND(v, "no memory for a job");
+    *v = (struct leave){.job = {.run = leave_run, .done = leave_done}, .run = e->run};
+    int rc = weir_ctx_offload(e->ctx, &v->job, e->got % 2 ? WEIR_ORDERED : WEIR_UNORDERED);
+    if (rc == 0) {
+        engine_job_taken(e->run);
+        return true;
+    }
+    DEMAND(e->run->weather.job_enomem_ppm || e->run->halted || e->run->storm || e->conn->breaks,
+           "conn %u (hold): a job is refused: %s", e->conn->id, weir_errname(rc));
+    engine_deeds[DEED_JOB_REFUSED]++;
+    weir_mem_free(v);
+    return false;
 }
 
 static int hold_read(struct weir_ctx *c, struct weir_chain *in) {
@@ -416,7 +458,10 @@ static int hold_read(struct weir_ctx *c, struct weir_chain *in) {
     hold(e, true);
     sink(e, in);
     if (e->got == e->n_expect) {
-        engine_end_later(e, 1000 * engine_draw(e->run, 20), hold_answer);
+        if (e->run->offloads && offload_answer(e))
+            hold(e, false); /* its job holds from here on */
+        else
+            engine_end_later(e, 1000 * engine_draw(e->run, 20), hold_answer);
         weir_chan_close(weir_ctx_chan(c), WEIR_DRAIN);
     }
     return 0;

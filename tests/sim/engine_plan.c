@@ -71,6 +71,16 @@ static void draw_limits(struct run *r) {
     l->read_while_full = engine_chance(r, 5);
 }
 
+/* Few jobs at a time, so that input waits for them; they come back in any order. More of these
+ * worlds are stopped in the middle, some with jobs that have not run. */
+static void draw_jobs(struct run *r) {
+    r->offloads = true;
+    r->halt = r->halt || engine_chance(r, 6);
+    r->limits.offload_max = ONE_OF(r, 1, 2, 5, 0);
+    r->weather.job_us_max = ONE_OF(r, 100, 3000, 60000);
+    r->weather.job_enomem_ppm = r->scarce ? ONE_OF(r, 0, 50000) : 0;
+}
+
 /* --- what is said ---------------------------------------------------------------------------- */
 
 static void fill(struct run *r, uint8_t *p, size_t n) {
@@ -213,6 +223,8 @@ void engine_plan(struct run *r) {
     draw_heirs(r);
     if (r->scarce && engine_chance(r, 2))
         r->weather.emfile_at = draw_wall(r);
+    if (engine_chance(r, 3))
+        draw_jobs(r);
 }
 
 void engine_place(struct run *r) {

@@ -19,9 +19,11 @@ enum {
 };
 
 static const char *const deed_names[DEEDS] = {
-    "shut-early",    "truncated",     "vanished", "left",           "never-read", "foreign-send",
-    "foreign-close", "foreign-abort", "dead-ref", "full",           "paused",     "filtered",
-    "stalled",       "burnt",         "halted",   "connect-timeout"};
+    "shut-early",      "truncated",     "vanished",      "left",     "never-read",
+    "foreign-send",    "foreign-close", "foreign-abort", "dead-ref", "full",
+    "paused",          "filtered",      "stalled",       "burnt",    "halted",
+    "connect-timeout", "job-done",      "job-refused",   "job-gone", "job-stopped",
+    "job-cancelled"};
 
 uint64_t engine_deeds[DEEDS];
 bool engine_verbose;
@@ -178,6 +180,7 @@ static void end_verdict(const struct run *r, const struct end *e) {
 }
 
 static void verdict(const struct run *r) {
+    DEMAND(r->jobs_done == r->jobs_taken, "%u jobs of %u are done", r->jobs_done, r->jobs_taken);
     for (unsigned i = 0; i < r->n_ends; i++)
         end_verdict(r, &r->ends[i]);
     for (unsigned i = 0; i < r->n_conns; i++) {

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -113,26 +114,26 @@ static void work_until(struct weir__rt_samples *s, uint32_t n) {
 }
 
 static void samples_are_written_until_the_end(void **state) {
-    static struct {
-        struct weir__rt_samples s;
-        struct weir__rt_sample at[2];
-    } x = {.s = {.n_max = 2}};
+    struct weir__rt_samples *s = calloc(1, sizeof *s + 2 * sizeof s->at[0]);
     struct room r;
     (void)state;
+    assert_non_null(s);
+    s->n_max = 2;
     open_room(&r);
     r.seen.loop = NULL; /* as a worker */
     atomic_store(&r.seen.job, "resize");
     weir__os_mutex_lock(&r.crowd.mutex);
-    assert_int_equal(weir__rt_seen_sample(&r.seen, &x.s, 3, 1000), 0);
-    work_until(&x.s, 4); /* two more than there is room for */
+    assert_int_equal(weir__rt_seen_sample(&r.seen, s, 3, 1000), 0);
+    work_until(s, 4); /* two more than there is room for */
     weir__rt_seen_sample_end(&r.seen);
     weir__os_mutex_unlock(&r.crowd.mutex);
-    assert_int_equal(x.s.at[1].thread, 3);
-    assert_int_equal(x.s.at[1].n_handlers, 1);
-    assert_string_equal(x.s.at[1].handlers[0], "resize");
-    assert_true(x.s.at[1].at_ns >= x.s.at[0].at_ns);
+    assert_int_equal(s->at[1].thread, 3);
+    assert_int_equal(s->at[1].n_handlers, 1);
+    assert_string_equal(s->at[1].handlers[0], "resize");
+    assert_true(s->at[1].at_ns >= s->at[0].at_ns);
     r.seen.loop = r.k.loop;
     close_room(&r);
+    free(s);
 }
 
 static void a_crowd_that_cannot_be_made(void **state) {
