@@ -25,10 +25,10 @@ enum weir_close {
 };
 
 enum weir_event {
-    WEIR_EVENT_IDLE = 1,  /* no bytes for idle_ms; the channel closes with EIDLE unless somebody
+    WEIR_EVENT_IDLE = 1,      /* no bytes for idle_ms; the channel closes with EIDLE unless somebody
                              calls weir_chan_touch */
-    WEIR_EVENT_DRAIN = 2, /* an orderly close begins; the last moment to send, or to hold */
-    WEIR_EVENT_IDLE_READ = 3,  /* no bytes from the peer for read_idle_ms; again after each further
+    WEIR_EVENT_DRAIN = 2,     /* an orderly close begins; the last moment to send, or to hold */
+    WEIR_EVENT_IDLE_READ = 3, /* no bytes from the peer for read_idle_ms; again after each further
                                   one. Only told */
     WEIR_EVENT_IDLE_WRITE = 4, /* the transport took no bytes for write_idle_ms; as IDLE_READ */
     WEIR_EVENT_USER = 1000,

@@ -68,7 +68,7 @@ void weir__mem_publish(struct weir_mem *m, struct weir__mem_stats *out) {
 
 void weir__mem_stats_read(struct weir_mem *m, struct weir__mem_stats *out) {
     struct weir__mem_board *b = &m->board;
-    uint64_t words[WEIR__MEM_STATS_WORDS], turn;
+    uint64_t words[WEIR__MEM_STATS_WORDS] = {0}, turn;
     do {
         turn = atomic_load_explicit(&b->turn, memory_order_acquire);
         for (unsigned i = 0; i < WEIR__MEM_STATS_WORDS; i++)

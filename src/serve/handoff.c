@@ -114,6 +114,7 @@ static uint64_t load_of(struct weir__serve_listener *s, unsigned i) {
 static unsigned choose(struct weir__serve_listener *s) {
     unsigned best = s->loop->env.index;
     uint64_t least = UINT64_MAX;
+    must(s->n_seats > 0);
     for (unsigned k = 0; k < s->n_seats; k++) {
         unsigned i = (s->turn + k) % s->n_seats;
         uint64_t load = load_of(s, i);

@@ -145,7 +145,7 @@ static int binary(const uint8_t *p, size_t n, size_t max, struct weir_proxy_head
 
 int weir_proxy_decode(const void *p, size_t n, size_t max, struct weir_proxy_header *out,
                       size_t *need) {
-    size_t least;
+    size_t least = 0;
     need = need ? need : &least;
     *need = n + 1;
     switch (weir__proxy_look(p, n)) {

@@ -164,9 +164,9 @@ int weir__proxy_line(const uint8_t *p, size_t n, struct weir_proxy_header *out, 
 /* --- writing ------------------------------------------------------------------------------ */
 
 static uint8_t *word(uint8_t *p, const char *text) {
-    size_t n = strlen(text);
-    memcpy(p, text, n);
-    return p + n;
+    while (*text)
+        *p++ = (uint8_t)*text++;
+    return p;
 }
 
 static uint8_t *digits(uint8_t *p, unsigned v, unsigned base) {

@@ -102,7 +102,7 @@ bool weir__iosim_fds_out(struct weir__iosim_sock *s, struct weir__iosim_end *e) 
     }
     struct weir__iosim_seg *seg = weir__iosim_seg_new(net, m->n);
     memcpy(seg->data, m->data, m->n);
-    seg->files = weir__iosim_alloc(net, (m->n_handles + 1) * sizeof *seg->files);
+    seg->files = weir__iosim_alloc(net, (m->n_handles + 1) * sizeof(void *));
     for (; seg->n_files < m->n_handles; seg->n_files++) {
         struct weir__iosim_file *f = weir__iosim_handle_file(net, m->handles[seg->n_files]);
         must(f); /* they stay the caller's until the terminal */
