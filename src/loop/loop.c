@@ -438,10 +438,26 @@ static void sample_cpu(struct weir_loop *l) {
                           memory_order_relaxed);
 }
 
+/* Results of much work come one by one, and a wake-up for each costs more than the result may be
+ * worth. While they keep coming the loop sleeps a moment in which nobody rings, and finds several:
+ * who waits for one of so many waits longer for his turn than for this. */
+static uint64_t gather(struct weir_loop *l, uint64_t until) {
+    uint64_t ns = l->gather_ns;
+    l->gather_ns = 0;
+    if (likely(ns < WEIR__LOOP_GATHER_MIN_NS) || l->works < WEIR__LOOP_CROWD)
+        return until;
+    ns = ns < WEIR__LOOP_GATHER_MAX_NS ? ns : WEIR__LOOP_GATHER_MAX_NS;
+    if (until <= l->now_ns + ns)
+        return until;
+    weir__loop_inbox_awake(l->inbox);
+    return l->now_ns + ns;
+}
+
 static int turn_wait(struct weir_loop *l) {
     uint64_t until = weir__loop_deadline(l);
     if (until && !weir__loop_inbox_doze(l->inbox))
         until = 0;
+    until = gather(l, until);
     uint64_t before = l->now_ns;
     l->look_only = false;
     int slept = l->io->ops->wait(l->io, until);

@@ -2,7 +2,8 @@
  * clock but its door's.
  *
  * A turn, in this order:
- *   1 wait      sleep until the next deadline, or only look when something is ready
+ *   1 wait      sleep until the next deadline, or only look when something is ready; while results
+ *               of much work keep coming, a moment in which nobody rings
  *   2 dispatch  the door's completions, one at a time, each to its sink; after 16 of them or
  *               100 us: 3
  *   3 drain     channels that changed: marks, pull, flush; the list as it stood
@@ -33,6 +34,9 @@ enum {
     WEIR__LOOP_DRAIN_EVERY = 16,
     WEIR__LOOP_DRAIN_NS = 100000,
     WEIR__LOOP_TASKS_MAX = 64,
+    WEIR__LOOP_CROWD = 8,              /* with so much work out, results may wait for each other: */
+    WEIR__LOOP_GATHER_MIN_NS = 50000,  /* not for less, which is no work worth a worker, */
+    WEIR__LOOP_GATHER_MAX_NS = 250000, /* and not for more */
     WEIR__LOOP_NAP_NS = 5000, /* a shorter wait did not sleep: waking up alone takes longer */
 };
 
@@ -108,6 +112,7 @@ struct weir_loop {
     struct weir__base_list members, stoppers, locals;
     struct weir__loop_member work_member; /* while works > 0 */
     uint32_t works;                       /* submitted, and not done */
+    uint64_t gather_ns;                   /* what the last result since the last wait took, twice */
     struct weir__time_wheel wheel;
     struct weir__loop_account account;
     struct weir__loop_counters counters;

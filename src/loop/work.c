@@ -8,6 +8,7 @@ static void arrive(struct weir_loop *l, struct weir__loop_node *n) {
         weir__loop_add(&w->handler->offloads, 1);
         weir__loop_add(&w->handler->offload_ns, w->cpu_ns);
     }
+    l->gather_ns = 2 * w->cpu_ns;
     w->done(l, w, w->status); /* w is its owner's again, and may be gone */
     must(l->works > 0);
     if (--l->works == 0)

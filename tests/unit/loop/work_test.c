@@ -9,9 +9,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+enum { ITEMS = 12 };
+
 struct pool {
     struct weir__loop_workers base;
-    struct weir__loop_work *taken[8];
+    struct weir__loop_work *taken[ITEMS];
     unsigned n, cancels, awaits;
     int refuse;
 };
@@ -73,7 +75,7 @@ static void item_done(struct weir_loop *l, struct weir__loop_work *w, int status
 struct bench {
     struct kit_loop k;
     struct pool pool;
-    struct item items[8];
+    struct item items[ITEMS];
 };
 
 static void begin(struct bench *b) {
@@ -81,7 +83,7 @@ static void begin(struct bench *b) {
     kit_loop_open(&b->k);
     b->pool.base.ops = &ops;
     b->k.loop->env.workers = &b->pool.base;
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < ITEMS; i++) {
         b->items[i].work.run = item_run;
         b->items[i].work.done = item_done;
     }
@@ -112,6 +114,47 @@ static void done_comes_with_a_turn_and_only_once(void **state) {
     kit_loop_close(&b.k);
     assert_int_equal(b.items[0].done, 1);
     assert_int_equal(b.pool.cancels, 0); /* nothing was out */
+}
+
+/* One turn; how long its wait was asked to last. */
+static uint64_t asked(struct bench *b) {
+    uint64_t before = b->k.door.now_ns;
+    assert_int_equal(weir__loop_turn(b->k.loop), 1);
+    return b->k.door.asked_ns - before;
+}
+
+/* The result of item i, which took so long; and a turn. */
+static void comes(struct bench *b, unsigned i, uint64_t cpu_ns) {
+    b->items[i].work.cpu_ns = cpu_ns;
+    weir__loop_work_over(&b->items[i].work, 0);
+    assert_int_equal(look(b), 1);
+    assert_int_equal(b->items[i].done, 1);
+}
+
+/* While results of a crowd keep coming the loop naps; one nap that brought nothing, small work, or
+ * few left, and it sleeps until somebody rings. */
+static void results_of_a_crowd_are_gathered(void **state) {
+    enum { LONG = WEIR__LOOP_GATHER_MAX_NS, WORK = 60000, LAST = WEIR__LOOP_CROWD + 2 };
+    struct bench b;
+    (void)state;
+    begin(&b);
+    kit_loop_settle(&b.k);
+    for (unsigned i = 0; i <= LAST; i++)
+        assert_int_equal(submit(&b, i), 0);
+    assert_true(asked(&b) > LONG);
+    comes(&b, 0, WORK);
+    assert_int_equal(asked(&b), 2 * WORK);
+    assert_true(asked(&b) > LONG); /* nothing came */
+    comes(&b, 1, WEIR__LOOP_GATHER_MIN_NS / 4);
+    assert_true(asked(&b) > LONG);
+    comes(&b, 2, 10000000);
+    assert_int_equal(asked(&b), LONG); /* eight are out */
+    comes(&b, 3, WORK);
+    assert_true(asked(&b) > LONG); /* seven are no crowd */
+    for (unsigned i = 4; i <= LAST; i++)
+        weir__loop_work_over(&b.items[i].work, 0);
+    b.pool.n = 0;
+    kit_loop_close(&b.k);
 }
 
 static void refused_is_not_out(void **state) {
@@ -240,6 +283,7 @@ static void a_group_tells_of_its_workers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(done_comes_with_a_turn_and_only_once),
+        cmocka_unit_test(results_of_a_crowd_are_gathered),
         cmocka_unit_test(refused_is_not_out),
         cmocka_unit_test(a_drain_lets_work_come_to_its_end),
         cmocka_unit_test(an_abort_stops_what_has_not_begun),
