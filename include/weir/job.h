@@ -37,7 +37,7 @@ struct weir_job {
 bool weir_ctx_offload_room(struct weir_ctx *c);
 /* Takes j until its done(), which never comes from inside this call. A channel that drains waits
  * for its jobs, within the drain's deadline. EFULL: no room; EGONE: the channel is closing;
- * ESTOPPED: the loop is ending; ENOMEM, ESYS: no worker could be started. Loop. */
+ * ESTOPPED: the loop is ending; ENOMEM; ESYS: no worker could be started. Loop. */
 int weir_ctx_offload(struct weir_ctx *c, struct weir_job *j, enum weir_order order);
 
 #ifdef __cplusplus

@@ -289,6 +289,21 @@ static void a_refused_submit_leaves_nothing_behind(void **state) {
     emb_end(e);
 }
 
+/* The first job of a channel needs a place to be counted in. */
+static void no_memory_for_the_first_is_refused(void **state) {
+    (void)state;
+    struct weir_embedded *e = open_max(0);
+    struct weir_ctx *c = emb_ctx(e, &bytes);
+    weir__mem_fail(weir_ctx_mem(c), 2, false); /* the job's own comes first */
+    assert_int_equal(send_off(c, 'a'), WEIR_ENOMEM);
+    assert_int_equal(pool.n, 0);
+    assert_int_equal(send_off(c, 'b'), 0);
+    finish(0);
+    turn(e);
+    assert_string_equal(told(), "B;");
+    emb_end(e);
+}
+
 static void a_loop_without_workers_says_so(void **state) {
     (void)state;
     struct weir_embedded *e = open_max(0);
@@ -419,6 +434,7 @@ int main(void) {
         ONE(the_end_waits_behind_input_without_room),
         ONE(over_the_limit_is_refused),
         ONE(a_refused_submit_leaves_nothing_behind),
+        ONE(no_memory_for_the_first_is_refused),
         ONE(a_loop_without_workers_says_so),
         ONE(a_drain_waits_for_its_jobs),
         ONE(after_an_abort_nobody_is_there),
