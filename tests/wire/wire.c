@@ -233,6 +233,15 @@ void wire_bounded(uint64_t max_excess) {
 
 /* ---- sockets ---- */
 
+/* A ring that this thread has fed may interrupt it; the connect goes on by itself (POSIX). */
+static int connect_ends(int fd) {
+    int error = 0;
+    socklen_t n = sizeof error;
+    if (!wire_writable(fd, WIRE_PATIENCE_MS))
+        return ETIMEDOUT;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 ? errno : error;
+}
+
 int wire_dial(int receive_bytes) {
     struct timeval patience = {.tv_sec = WIRE_PATIENCE_MS / 1000};
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -243,8 +252,11 @@ int wire_dial(int receive_bytes) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (receive_bytes)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
-    if (connect(fd, (struct sockaddr *)&wire.address, sizeof wire.address) < 0)
-        wire_fail("connect: %s", strerror(errno));
+    int error = connect(fd, (struct sockaddr *)&wire.address, sizeof wire.address) < 0 ? errno : 0;
+    if (error == EINTR)
+        error = connect_ends(fd);
+    if (error)
+        wire_fail("connect: %s", strerror(error));
     return fd;
 }
 
