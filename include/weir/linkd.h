@@ -146,7 +146,9 @@ struct weir_linkd_server_options { /* outlives the server; zero: the default */
     uint32_t heartbeat_missed_max; /* PINGs in a row without an answer before the end; default 3 */
 };
 
-/* A pipeline's last handler; config: struct weir_linkd_server_options. */
+/* A pipeline's last handler; config: struct weir_linkd_server_options. Any callback may take it out
+ * (weir_ctx_remove), its own too: what was answered is sent, every open call ends with EGONE, at
+ * once or when the running callback of the connection has returned, and the channel goes on. */
 extern const struct weir_handler weir_linkd_server;
 
 /* ---- client ---- */
@@ -159,7 +161,8 @@ struct weir_linkd_client_options { /* outlives the channel; zero: the default */
     void (*open)(struct weir_linkd_client *k, void *user);
     /* The server takes no new calls (GOAWAY); open ones finish. At most once. */
     void (*goaway)(struct weir_linkd_client *k, void *user);
-    /* k dies with this, after the last reply of every call. why: what ended the connection. */
+    /* k dies with this, after the last reply of every call. why: what ended the connection; 0: it
+     * was taken out of it. */
     void (*close)(struct weir_linkd_client *k, int why, void *user);
     void *user;
 };

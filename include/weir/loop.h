@@ -67,7 +67,8 @@ struct weir_loop *weir_group_loop(struct weir_group *g, unsigned index);
 const char *weir_group_transport(const struct weir_group *g, const char **why);
 
 unsigned weir_loop_index(const struct weir_loop *l);
-/* The loop's clock in nanoseconds: monotonic, as of the callback that runs now. Loop. */
+/* The loop's clock in nanoseconds: monotonic, as of the callback that runs now, or, while those for
+ * what was received are short, of one of the three before it (some microseconds). Loop. */
 uint64_t weir_loop_now(const struct weir_loop *l);
 /* The loop's pool. Loop. */
 struct weir_mem *weir_loop_mem(struct weir_loop *l);

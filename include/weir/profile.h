@@ -44,8 +44,9 @@ struct weir_profile_handler {
     double share;         /* of all samples, 0 to 1 */
     double account_share; /* CPU share by the engine's own accounting: its calls times the mean of
                              those timed by the CPU clock, one in 64, and its jobs. None timed in
-                             the window: of the busy time, by the clock. Can be over 1, by chance;
-                             < 0: unknown */
+                             the window: of the busy time, by the clock. Where fewer than 4 were
+                             timed, at least what its long turns used (weir_long_turn). Can be over
+                             1, by chance; < 0: unknown */
 };
 
 enum weir_profile_cause {
@@ -61,7 +62,7 @@ struct weir_profile_verdict {
     enum weir_profile_cause cause;
     const char *handler; /* with BY_HANDLER, else NULL */
     double share;        /* of all samples: the handler's, or that of waiting and transfer */
-    char text[256];      /* one sentence for people: the conclusion and its evidence */
+    char text[320];      /* one sentence for people: the conclusion and its evidence */
 };
 
 struct weir_profile_summary {
@@ -81,8 +82,9 @@ struct weir_profile_summary {
 int weir_profile_take(struct weir_group *g, const struct weir_profile_options *o,
                       struct weir_profile **out);
 /* The same without waiting: done(p, code, user) comes exactly once after a result of 0, on a
- * thread of its own; it owns p (NULL when code < 0). Any thread, loops too. EAGAIN, EINVAL,
- * ESTOPPED, ENOTSUP, ESYS (no thread), ENOMEM. The group's join waits for done. */
+ * thread of its own; it owns p (NULL when code < 0). Any thread, loops too. EAGAIN (also from
+ * inside done), EINVAL, ESTOPPED, ENOTSUP, ESYS (no thread), ENOMEM. The group's join waits for
+ * done, and so does the next start; keep it short. */
 int weir_profile_start(struct weir_group *g, const struct weir_profile_options *o,
                        void (*done)(struct weir_profile *p, int code, void *user), void *user);
 /* Folded stacks, a line each: "weir-loop-0;handler:digest;digest_rounds;SHA256_Update 123\n". *n

@@ -121,10 +121,24 @@ struct weir_proxy_options {
     void *user;
 };
 
+struct weir_proxy_stats {    /* what became of a loop's connections with the handler; cumulative */
+    uint64_t headers;        /* a header came, and the application was opened */
+    uint64_t without;        /* optional: opened without one */
+    uint64_t silent;         /* ended in order without a byte: health checks, port scans */
+    uint64_t refused_trust;  /* refused: the peer is not trusted */
+    uint64_t refused_header; /* refused: no header, or one that breaks a rule or ends inside */
+    uint64_t refused_size;   /* refused: it announced more than header_max */
+    uint64_t refused_time;   /* refused: not there after header_ms */
+    uint64_t refused_memory; /* refused: no memory for it */
+};
+
+/* Fills out with the counts of l since it began. ENOMEM: out is all zeros. Loop. */
+int weir_proxy_stats(struct weir_loop *l, struct weir_proxy_stats *out);
+
 /* First in a pipeline. The handlers behind it are opened when the header has been read, so that
  * weir_chan_peer and weir_chan_local tell them the client's ends from the start; then it takes
  * itself out. Until then it alone sees bytes. Opening fails with EINVAL for options that break a
- * rule above. */
+ * rule above, and with ENOMEM. */
 extern const struct weir_handler weir_proxy_handler;
 
 /* The header this channel began with, or NULL. Lives as long as the channel. Loop. */

@@ -7,14 +7,14 @@
 #include <string.h>
 
 struct weir__admin *weir__admin_new(struct weir_group *watched, struct weir_loop *l,
-                                    weir__admin_queues_fn *queues) {
+                                    weir__admin_tell_fn *tell) {
     unsigned n = weir_group_loops(watched);
     struct weir__admin *a = weir__mem_raw_new(sizeof *a + n * sizeof a->notes[0]);
     if (!a)
         return NULL;
     a->watched = watched;
     a->loop = l;
-    a->queues = queues;
+    a->tell = tell;
     bool whole = (a->now = weir__admin_snapshot_new(watched)) != NULL;
     for (unsigned i = 0; i < WEIR__ADMIN_HISTORY && whole; i++)
         whole = (a->history[i] = weir__admin_snapshot_new(watched)) != NULL;
@@ -64,7 +64,7 @@ static void note_read(struct weir_loop *l, struct weir__loop_node *n) {
     struct weir__admin_note *note = container_of(n, struct weir__admin_note, node);
     note->fresh = (struct weir__admin_told){.at_ns = l->now_ns};
     weir__mem_publish(l->mem, &note->fresh.memory);
-    note->admin->queues(l, &note->fresh);
+    note->admin->tell(l, &note->fresh);
     n->run = note_returned;
     (void)weir__loop_inbox_push(note->admin->loop->inbox, n);
 }

@@ -39,13 +39,13 @@ struct weir__admin_parameter { /* a setting in force */
     char name[32], value[96], origin[16];
 };
 
-/* Fills in what is known of the listeners of l, on l. */
-typedef void weir__admin_queues_fn(struct weir_loop *l, struct weir__admin_told *out);
+/* Fills in what l's listeners and its PROXY handlers tell, on l. */
+typedef void weir__admin_tell_fn(struct weir_loop *l, struct weir__admin_told *out);
 
 struct weir__admin {
     struct weir_group *watched;
     struct weir_loop *loop;
-    weir__admin_queues_fn *queues;
+    weir__admin_tell_fn *tell;
     char start_id[17]; /* of this run: numbers of two runs must not be subtracted */
     uint64_t start_ns;
     struct weir_timer tick;
@@ -59,7 +59,7 @@ struct weir__admin {
 
 /* An admin of this group that will live on l. NULL: no memory. Any thread, before it is used. */
 struct weir__admin *weir__admin_new(struct weir_group *watched, struct weir_loop *l,
-                                    weir__admin_queues_fn *queues);
+                                    weir__admin_tell_fn *tell);
 /* After both groups' loops have ended. */
 void weir__admin_free(struct weir__admin *a);
 /* Begins to take snapshots. On its loop. */

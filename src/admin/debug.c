@@ -16,9 +16,10 @@ static void loop_line(struct weir__admin_text *t, const struct weir__admin *a, u
     const struct weir_loop_stats *s = &a->now->loops[i].stats;
     double seen = (double)(s->busy_ns + s->poll_ns);
     weir__admin_print(t,
-                      "loop %u: %s, %" PRIu64 " connections, busy %.1f %%, longest turn %.3f ms\n",
+                      "loop %u: %s, %" PRIu64 " connection%s, busy %.1f %%, longest turn %.3f ms\n",
                       i, weir__admin_stuck(a, i, a->now->at_ns) ? "STUCK" : "turns", s->channels,
-                      seen > 0 ? (double)s->busy_ns / seen * 100 : 0, ms(s->turn_max_ns));
+                      weir__admin_s(s->channels), seen > 0 ? (double)s->busy_ns / seen * 100 : 0,
+                      ms(s->turn_max_ns));
 }
 
 /* Of all loops together; those beyond the room are left out. */
@@ -71,8 +72,8 @@ static void handler_lines(struct weir__admin_text *t, struct weir_group *g) {
     if (sum > 0)
         weir__admin_print(t, "\nhandlers, by what their timed calls took so far\n");
     for (unsigned i = 0; i < all.n && sum > 0; i++)
-        weir__admin_print(t, "  %-24s %5.1f %%  %.3f s\n", all.of[i].name, all.of[i].ns / sum * 100,
-                          all.of[i].ns / 1e9);
+        weir__admin_print(t, "  %-24s %5.1f %%  %.3f s\n", weir__admin_name(all.of[i].name).text,
+                          all.of[i].ns / sum * 100, all.of[i].ns / 1e9);
 }
 
 static void turn_lines(struct weir__admin_text *t, const struct weir__admin *a,
@@ -85,14 +86,15 @@ static void turn_lines(struct weir__admin_text *t, const struct weir__admin *a,
                       ms(turn->length_ns), ms(turn->cpu_ns));
     weir__admin_print(t, "  handler      ");
     for (unsigned i = 0; i < turn->n_handlers; i++)
-        weir__admin_print(t, "%s%s", i ? " < " : "", turn->handlers[i]);
+        weir__admin_print(t, "%s%s", i ? " < " : "", weir__admin_name(turn->handlers[i]).text);
     weir__admin_print(t, "%s\n",
                       turn->n_handlers ? ""
                       : turn->stack[0] ? "none: the loop itself, a timer or a task"
                                        : "not seen");
     weir__admin_print(t, "  stack        %s\n", turn->stack[0] ? turn->stack : "not taken");
     weir__admin_print(
-        t, "  connections  %" PRIu64 " on this loop now, which wait while a turn lasts\n", waiting);
+        t, "  connections  %" PRIu64 " on this loop now, which wait%s while a turn lasts\n",
+        waiting, waiting == 1 ? "s" : "");
 }
 
 void weir__admin_loops(struct weir__admin *a, struct weir__admin_text *t) {
@@ -168,7 +170,7 @@ void weir__admin_findings(struct weir__admin *a, unsigned seconds, bool json,
     if (found.window_s <= 0)
         weir__admin_print(t, "nothing can be said before the server has run for a second\n");
     else
-        weir__admin_print(t, "%u finding%s in the last %.1f s\n", found.n, found.n == 1 ? "" : "s",
+        weir__admin_print(t, "%u finding%s in the last %.1f s\n", found.n, weir__admin_s(found.n),
                           found.window_s);
     for (unsigned i = 0; i < found.n; i++)
         finding_lines(t, &found.findings[i]);

@@ -1,5 +1,6 @@
 #include "admin/field.h"
 #include "base/compiler.h"
+#include "weir/proxy.h"
 #include "weir/stats.h"
 
 #define LOOP(member, metric, unit, gauge, help) \
@@ -37,3 +38,13 @@ const struct weir__admin_field weir__admin_loop_fields[] = {
          "File contents that went through memory"),
 };
 const unsigned weir__admin_n_loop_fields = ARRAY_LEN(weir__admin_loop_fields);
+
+#define REFUSAL(member, reason) \
+    { .name = reason, .offset = offsetof(struct weir_proxy_stats, member) }
+
+const struct weir__admin_field weir__admin_refusal_fields[] = {
+    REFUSAL(refused_trust, "trust"),   REFUSAL(refused_header, "header"),
+    REFUSAL(refused_size, "size"),     REFUSAL(refused_time, "time"),
+    REFUSAL(refused_memory, "memory"),
+};
+const unsigned weir__admin_n_refusal_fields = ARRAY_LEN(weir__admin_refusal_fields);

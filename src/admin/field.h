@@ -19,6 +19,10 @@ struct weir__admin_field {
 extern const struct weir__admin_field weir__admin_loop_fields[]; /* of struct weir_loop_stats */
 extern const unsigned weir__admin_n_loop_fields;
 
+/* Why PROXY headers were refused, by reason: name and offset, of struct weir_proxy_stats. */
+extern const struct weir__admin_field weir__admin_refusal_fields[];
+extern const unsigned weir__admin_n_refusal_fields;
+
 static inline uint64_t weir__admin_field_of(const struct weir__admin_field *f, const void *p) {
     return *(const uint64_t *)(const void *)((const char *)p + f->offset);
 }

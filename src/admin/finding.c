@@ -1,4 +1,5 @@
 #include "admin/finding.h"
+#include "admin/text.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@ static const double file_share = 0.1;     /* of the bytes sent */
 static const double file_rate = 1 << 20;  /* bytes per second */
 static const double uneven_ratio = 1.75;  /* the fullest loop against the mean */
 static const uint64_t uneven_channels = 16;
-static const double own_min_ns = 50e6; /* of a long turn, without the wait for a CPU */
+static const double own_min = 0.5; /* of the length from which a turn is long, without the wait for
+                                      a CPU */
 
 struct search {
     const struct weir__admin_snapshot *before, *after;
@@ -133,7 +135,7 @@ static void find_many_loops(struct search *s) {
     number(f, "usable_cpus", cpus);
     number(f, "run_queue_share", run_queue_share(s));
     say(f, "%u loops share %u usable CPU%s; each was ready and waited for one %.1f %% of the time.",
-        loops, cpus, cpus == 1 ? "" : "s", run_queue_share(s) * 100);
+        loops, cpus, weir__admin_s(cpus), run_queue_share(s) * 100);
     f->advice =
         "More loops than CPUs only take turns: leave --loops away, or lower it to the number "
         "of usable CPUs.";
@@ -285,7 +287,7 @@ static void find_hog(struct search *s, const struct hog *h) {
     unsigned loop = h->longest->loop;
     double total = (double)h->total_ns, cpu = (double)h->cpu_ns / total;
     double queued = queued_ns(s, h), own = total - queued;
-    if (own < total / 2 && own / h->n < own_min_ns)
+    if (own < total / 2 && own / h->n < own_min * (double)s->after->long_turn_ns)
         return; /* others had its CPU: no fault of the callback */
     bool held = (double)h->cpu_ns >= own / 2;
     struct weir__admin_finding *f = add(s, held ? WEIR__ADMIN_HELD : WEIR__ADMIN_BLOCKED,
@@ -303,10 +305,11 @@ static void find_hog(struct search *s, const struct hog *h) {
     number(f, "connections", (double)channels);
     say(f,
         "%s%s%s kept loop %u from everything else: %u long turn%s, the longest %.0f ms; %.0f %% of "
-        "that time it used a CPU. %" PRIu64 " connections wait meanwhile.",
+        "that time it used a CPU. %" PRIu64 " connection%s meanwhile.",
         h->handler ? "The handler \"" : "Something that is no handler's",
-        h->handler ? h->handler : "", h->handler ? "\"" : "", loop, h->n, h->n == 1 ? "" : "s",
-        (double)h->longest->length_ns / 1e6, cpu * 100, channels);
+        h->handler ? weir__admin_name(h->handler).text : "", h->handler ? "\"" : "", loop, h->n,
+        weir__admin_s(h->n), (double)h->longest->length_ns / 1e6, cpu * 100, channels,
+        channels == 1 ? " waits" : "s wait");
     f->advice = held
                     ? "Cut the work into tasks, or hand it to worker threads."
                     : "A callback must not wait: hand what blocks to worker threads, or ask for it "

@@ -10,9 +10,12 @@ static void head(struct weir__admin_text *t, const char *name, bool gauge, const
                       total, gauge ? "gauge" : "counter");
 }
 
-/* A label's value: backslash, quote and line feed are escaped. */
-static void label(struct weir__admin_text *t, const char *s) {
-    for (; *s; s++) {
+/* A label's value is UTF-8, in which backslash, quote and line feed are escaped. */
+static void label(struct weir__admin_text *t, const char *name) {
+    json_t *utf8 = weir__admin_string(name);
+    const char *s = json_string_value(utf8);
+    t->failed |= s == NULL;
+    for (; s && *s; s++) {
         if (*s == '\n')
             weir__admin_write(t, "\\n", 2);
         else if (*s == '"' || *s == '\\')
@@ -20,6 +23,7 @@ static void label(struct weir__admin_text *t, const char *s) {
         else
             weir__admin_write(t, s, 1);
     }
+    json_decref(utf8);
 }
 
 static void value(struct weir__admin_text *t, uint64_t v, enum weir__admin_unit unit) {
@@ -61,6 +65,50 @@ static void pauses(struct weir__admin_text *t, const struct weir__admin_snapshot
                               times ? "pause_seconds" : "pauses", i,
                               weir_pause_name((enum weir_pause_kind)kind));
             value(t, times ? p->total_ns : p->count, times ? WEIR__ADMIN_NS : WEIR__ADMIN_COUNT);
+        }
+}
+
+static void switches(struct weir__admin_text *t, struct weir_group *g) {
+    head(t, "loop_switches", false,
+         "Context switches of a loop's thread: it slept (voluntary), or lost its CPU");
+    for (unsigned i = 0; i < weir_group_loops(g); i++) {
+        struct weir__loop_switches s;
+        if (!weir__admin_switches(g, i, &s))
+            continue;
+        weir__admin_print(t,
+                          "weir_loop_switches_total{loop=\"%u\",kind=\"voluntary\"} %" PRIu64 "\n"
+                          "weir_loop_switches_total{loop=\"%u\",kind=\"involuntary\"} %" PRIu64
+                          "\n",
+                          i, s.voluntary, i, s.involuntary);
+    }
+}
+
+static const struct weir__admin_field proxy_fields[] = {
+    {"headers", "proxy_headers", "PROXY headers read", offsetof(struct weir_proxy_stats, headers),
+     WEIR__ADMIN_COUNT, false},
+    {"without", "proxy_without", "Connections served without a PROXY header",
+     offsetof(struct weir_proxy_stats, without), WEIR__ADMIN_COUNT, false},
+    {"silent", "proxy_silent", "Connections that ended before a byte of a PROXY header",
+     offsetof(struct weir_proxy_stats, silent), WEIR__ADMIN_COUNT, false},
+};
+
+static void proxy(struct weir__admin_text *t, const struct weir__admin_snapshot *s) {
+    for (unsigned f = 0; f < ARRAY_LEN(proxy_fields); f++) {
+        head(t, proxy_fields[f].metric, false, proxy_fields[f].help);
+        for (unsigned i = 0; i < s->n_loops; i++) {
+            weir__admin_print(t, "weir_%s_total{loop=\"%u\"}", proxy_fields[f].metric, i);
+            value(t, weir__admin_field_of(&proxy_fields[f], &s->loops[i].told.proxy),
+                  WEIR__ADMIN_COUNT);
+        }
+    }
+    head(t, "proxy_refused", false,
+         "Connections refused for their PROXY header, or for want of it");
+    for (unsigned i = 0; i < s->n_loops; i++)
+        for (unsigned f = 0; f < weir__admin_n_refusal_fields; f++) {
+            const struct weir__admin_field *why = &weir__admin_refusal_fields[f];
+            weir__admin_print(t, "weir_proxy_refused_total{loop=\"%u\",reason=\"%s\"}", i,
+                              why->name);
+            value(t, weir__admin_field_of(why, &s->loops[i].told.proxy), WEIR__ADMIN_COUNT);
         }
 }
 
@@ -125,6 +173,8 @@ void weir__admin_metrics(struct weir__admin *a, struct weir__admin_text *t) {
         loop_field(t, s, &weir__admin_loop_fields[i]);
     pauses(t, s, false);
     pauses(t, s, true);
+    switches(t, a->watched);
+    proxy(t, s);
     for (unsigned i = 0; i < ARRAY_LEN(handler_fields); i++)
         handler_field(t, a->watched, &handler_fields[i]);
     workers(t, a->watched);

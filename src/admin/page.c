@@ -105,8 +105,9 @@ static void answer_index(struct weir__admin *a, const struct weir__admin_request
     weir__admin_print(&page->text,
                       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                       "<title>weir admin</title></head><body>\n<h1>weir %s</h1>\n"
-                      "<p>%u loops on %s</p>\n<ul>\n",
+                      "<p>%u loop%s on %s</p>\n<ul>\n",
                       WEIR_VERSION, weir_group_loops(a->watched),
+                      weir__admin_s(weir_group_loops(a->watched)),
                       weir_group_transport(a->watched, NULL));
     for (unsigned i = 1; i < ARRAY_LEN(places); i++)
         weir__admin_print(&page->text, "<li><a href=\"%s\">%s</a> %s</li>\n", places[i].path,
@@ -131,13 +132,13 @@ void weir__admin_answer(struct weir__admin *a, const struct weir__admin_request 
 
 static void profile_head(const struct weir_profile_summary *s, struct weir__admin_text *t) {
     weir__admin_print(t, "# verdict: %s\n", s->verdict.text);
-    weir__admin_print(t, "# window %.3f s, %u threads, %u samples, %u lost, CPU %.3f s\n",
-                      (double)s->window_ns / 1e9, s->threads, s->samples, s->lost,
-                      (double)s->cpu_ns / 1e9);
+    weir__admin_print(t, "# window %.3f s, %u thread%s, %u sample%s, %u lost, CPU %.3f s\n",
+                      (double)s->window_ns / 1e9, s->threads, weir__admin_s(s->threads), s->samples,
+                      weir__admin_s(s->samples), s->lost, (double)s->cpu_ns / 1e9);
     for (unsigned i = 0; i < s->n_handlers; i++) {
         const struct weir_profile_handler *h = &s->handlers[i];
-        weir__admin_print(t, "# handler %s: %u samples, %.1f %%\n", h->name, h->samples,
-                          h->share * 100);
+        weir__admin_print(t, "# handler %s: %u sample%s, %.1f %%\n", weir__admin_name(h->name).text,
+                          h->samples, weir__admin_s(h->samples), h->share * 100);
     }
 }
 

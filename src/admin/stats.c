@@ -79,6 +79,30 @@ static json_t *queue_json(const struct weir__admin *a, unsigned index) {
     return o;
 }
 
+static json_t *proxy_json(const struct weir_proxy_stats *s) {
+    json_t *o = json_object(), *refused = json_object();
+    set(o, "headers", s->headers);
+    set(o, "without", s->without);
+    set(o, "silent", s->silent);
+    for (unsigned i = 0; i < weir__admin_n_refusal_fields; i++) {
+        const struct weir__admin_field *f = &weir__admin_refusal_fields[i];
+        set(refused, f->name, weir__admin_field_of(f, s));
+    }
+    json_object_set_new(o, "refused", refused);
+    return o;
+}
+
+/* Whether its thread gave its CPU away, or had it taken. */
+static json_t *switches_json(struct weir_group *g, unsigned index) {
+    struct weir__loop_switches s;
+    if (!weir__admin_switches(g, index, &s))
+        return json_null();
+    json_t *o = json_object();
+    set(o, "voluntary", s.voluntary);
+    set(o, "involuntary", s.involuntary);
+    return o;
+}
+
 /* What the door was asked for: its system calls by kind, where it makes one per operation. */
 static json_t *io_json(const struct weir__io_stats *s) {
     static const struct {
@@ -110,8 +134,10 @@ static json_t *loop_json(const struct weir__admin *a, unsigned index) {
     json_object_set_new(o, "busy_share", json_real(share(busy, seen)));
     json_object_set_new(o, "stuck", json_boolean(weir__admin_stuck(a, index, a->now->at_ns)));
     json_object_set_new(o, "pauses", pauses_json(l));
+    json_object_set_new(o, "switches", switches_json(a->watched, index));
     json_object_set_new(o, "pool", pool_json(&l->told));
     json_object_set_new(o, "accept_queue", queue_json(a, index));
+    json_object_set_new(o, "proxy", proxy_json(&l->told.proxy));
     json_object_set_new(o, "io", io_json(&a->watched->loops[index]->io->stats));
     json_object_set_new(o, "handlers", handlers_json(a->watched, index));
     return o;

@@ -63,3 +63,14 @@ json_t *weir__admin_string(const char *s) {
     weir__mem_raw_free(ascii);
     return j;
 }
+
+struct weir__admin_name weir__admin_name(const char *name) {
+    struct weir__admin_name out;
+    size_t n = 0;
+    for (; n < sizeof out.text - 1 && name[n]; n++) {
+        unsigned char c = (unsigned char)name[n];
+        out.text[n] = c < 0x20 || c == 0x7f ? '?' : name[n];
+    }
+    out.text[n] = 0;
+    return out;
+}

@@ -22,6 +22,19 @@ void weir__admin_json(struct weir__admin_text *t, json_t *j);
  * NULL: null. */
 json_t *weir__admin_string(const char *s);
 
+struct weir__admin_name { /* a handler's, as far as it fits on a line */
+    char text[64];
+};
+
+/* A name of others for a page of text: control characters, which could begin a line of their own,
+ * become '?'. */
+struct weir__admin_name weir__admin_name(const char *name);
+
+/* What a number's noun ends in. */
+static inline const char *weir__admin_s(uint64_t n) {
+    return n == 1 ? "" : "s";
+}
+
 static inline json_t *weir__admin_integer(uint64_t v) {
     return json_integer((json_int_t)v);
 }

@@ -8,6 +8,7 @@
  *   channel, with one context in it      16 + 368 + 128 in a block of 512
  *                                                                 ---
  *                                                                 688 bytes
+ *   at the io_uring door the socket is     16 + 168, in a block of 192: 752 bytes
  */
 #ifndef WEIR_BASE_FOOTPRINT_H
 #define WEIR_BASE_FOOTPRINT_H
@@ -17,6 +18,8 @@ enum {
     WEIR__IDLE_SLOT = 48,          /* struct weir__io_slot */
     WEIR__IDLE_SOCKET = 112,       /* struct weir__epoll_sock */
     WEIR__IDLE_SOCKET_BLOCK = 128, /* the class of memory that it gets */
+    WEIR__IDLE_URING_SOCKET = 168,       /* struct weir__uring_sock */
+    WEIR__IDLE_URING_SOCKET_BLOCK = 192, /* of it */
     WEIR__IDLE_CHANNEL = 368,      /* struct weir_chan */
     WEIR__IDLE_STATE = 32,         /* of a linkd server; an echo has none */
     WEIR__IDLE_CONTEXT = 128,      /* struct weir_ctx with it */
@@ -25,10 +28,12 @@ enum {
 };
 _Static_assert(WEIR__IDLE_HEADER + WEIR__IDLE_SOCKET <= WEIR__IDLE_SOCKET_BLOCK,
                "the socket has outgrown its block");
+_Static_assert(WEIR__IDLE_HEADER + WEIR__IDLE_URING_SOCKET <= WEIR__IDLE_URING_SOCKET_BLOCK,
+               "the socket has outgrown its block");
 _Static_assert(WEIR__IDLE_HEADER + WEIR__IDLE_CHANNEL + WEIR__IDLE_CONTEXT <=
                    WEIR__IDLE_CHANNEL_BLOCK,
                "the channel has outgrown its block");
-_Static_assert(WEIR__IDLE_SLOT + WEIR__IDLE_SOCKET_BLOCK + WEIR__IDLE_CHANNEL_BLOCK <=
+_Static_assert(WEIR__IDLE_SLOT + WEIR__IDLE_URING_SOCKET_BLOCK + WEIR__IDLE_CHANNEL_BLOCK <=
                    WEIR__IDLE_MAX,
                "an idle connection holds too much");
 

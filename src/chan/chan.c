@@ -2,7 +2,6 @@
 #include "chan/chan.h"
 #include <stddef.h>
 
-static void on_io(struct weir__loop_sink *s, struct weir__io_done *d);
 static void on_drain(struct weir__loop_dirty *d);
 static void on_stop(struct weir__loop_member *m, bool abort);
 static void on_bury(struct weir__loop_grave *g);
@@ -18,7 +17,7 @@ static struct weir_chan *chan_new(struct weir__chan_plan *p) {
     struct weir_chan *ch = weir_mem_new(p->loop->mem, p->bytes);
     if (!ch)
         return NULL;
-    ch->sink.done = on_io;
+    ch->sink.done = weir__chan_on_io;
     ch->loop = p->loop;
     ch->io = p->loop->io;
     ch->mem = p->loop->mem;
@@ -278,7 +277,7 @@ static void settle_open(struct weir_chan *ch) {
 }
 
 void weir__chan_settle(struct weir_chan *ch) {
-    if (likely(ch->state == WEIR__CHAN_OPEN && !ch->unusual && !ch->paused && ch->armed))
+    if (likely(weir__chan_is_settled(ch)))
         return;
     if (weir__chan_live(ch))
         settle_open(ch);
@@ -333,12 +332,7 @@ static void on_stop(struct weir__loop_member *m, bool abort) {
 
 /* --- what the loop calls ------------------------------------------------------------------ */
 
-static void on_io(struct weir__loop_sink *s, struct weir__io_done *d) {
-    struct weir_chan *ch = container_of(s, struct weir_chan, sink);
-    if (likely(d->kind == WEIR__IO_RECEIVED)) {
-        weir__chan_on_received(ch, d);
-        return;
-    }
+void weir__chan_on_other(struct weir_chan *ch, struct weir__io_done *d) {
     switch (d->kind) {
     case WEIR__IO_SENT: weir__chan_on_sent(ch, d); break;
     case WEIR__IO_CONNECTED: on_connected(ch, d->code); break;
@@ -460,5 +454,5 @@ struct weir_chan *weir__chan_of_ref(uint64_t ref) {
     if (!sock)
         return NULL;
     struct weir__loop_sink *sink = sock->user;
-    return sink->done == on_io ? container_of(sink, struct weir_chan, sink) : NULL;
+    return sink->done == weir__chan_on_io ? container_of(sink, struct weir_chan, sink) : NULL;
 }

@@ -93,20 +93,6 @@ struct weir__chan_plan {
     } stages[];
 };
 
-struct weir_ctx {
-    struct weir_chan *chan;
-    struct weir_ctx *prev, *next; /* towards the socket, towards the tail */
-    const struct weir_handler *handler;
-    struct weir__loop_handler *account;
-    struct weir_chain in; /* what it left; offered again */
-    size_t want;
-    uint64_t offered; /* what of `in` the read that runs now was given, counted in chan->leftover
-                         until it returns */
-    uint32_t seat;    /* its number in the channel, for jobs to come back to; 0: none yet */
-    uint8_t opened : 1, eof_seen : 1, reading : 1, stalled : 1, removed : 1, inserted : 1;
-    alignas(16) uint8_t state[];
-};
-
 /* What a plan counts for a context and a channel lays it out by. */
 static inline size_t weir__chan_ctx_bytes(const struct weir_handler *h) {
     return (sizeof(struct weir_ctx) + h->state_size + 15) & ~(size_t)15;
@@ -143,9 +129,9 @@ struct weir_chan {
                 write_shut : 1, eof_pending : 1, write_dead : 1;
         };
     };
-    uint16_t stalls;     /* contexts that left what they could have taken */
-    uint16_t read_dones; /* open contexts with read_done */
     uint16_t writers;    /* open contexts with write */
+    uint16_t read_dones; /* open contexts with read_done */
+    uint16_t stalls;     /* contexts that left what they could have taken */
     uint16_t pulling;    /* depth of pull calls: they may send while draining */
     uint16_t unwalked;   /* sends since held memory was last summed up */
     uint32_t holds; /* handlers that still answer what was accepted: reading and sending go on while
@@ -208,13 +194,20 @@ void weir__chan_not_late(struct weir_chan *ch);
 /* Makes the door agree with what the channel wants now: reading, shutdown, the next step of
  * closing. */
 void weir__chan_settle(struct weir_chan *ch);
+/* It does already: open, reading, nothing to be told. */
+WEIR_INLINE bool weir__chan_is_settled(const struct weir_chan *ch) {
+    return ch->state == WEIR__CHAN_OPEN && !ch->unusual && !ch->paused && ch->armed;
+}
 void weir__chan_dirty(struct weir_chan *ch);
+/* A completion that is not about receiving. */
+void weir__chan_on_other(struct weir_chan *ch, struct weir__io_done *d);
 /* The channel behind a live ref of this loop, or NULL (also for refs of listeners). */
 struct weir_chan *weir__chan_of_ref(uint64_t ref);
 void weir__chan_invariants(const struct weir_chan *ch);
 
 /* --- read.c */
-void weir__chan_on_received(struct weir_chan *ch, struct weir__io_done *d);
+/* The sink of every channel. */
+void weir__chan_on_io(struct weir__loop_sink *s, struct weir__io_done *d);
 /* Offers leftovers again, then the end of stream when everything was taken. */
 void weir__chan_offer(struct weir_chan *ch);
 /* Makes the door's receive arm agree with `paused`. */
@@ -222,34 +215,59 @@ void weir__chan_arm_read(struct weir_chan *ch);
 /* Calls c's read while it takes and has at least what it wants. */
 void weir__chan_read_ctx(struct weir_ctx *c);
 void weir__chan_drop_leftover(struct weir_ctx *c);
-/* A read that runs, or has just returned, took this much. What came in meanwhile (from a handler in
- * front that was called by this one) was added to `offered`. */
-static inline uint64_t weir__chan_count_taken(struct weir_ctx *c) {
-    check(c->in.bytes <= c->offered);
-    uint64_t took = c->offered - c->in.bytes;
-    c->chan->leftover -= took;
-    c->offered = c->in.bytes;
-    return took;
-}
 
 /* --- write.c */
 int weir__chan_queue_more(struct weir_chan *ch, struct weir_chain *out); /* takes out */
-/* Takes out. EFULL: over held_max. Inline where nothing waits and out is at most two slices below
- * the mark: the usual answer. */
-WEIR_INLINE int weir__chan_queue(struct weir_chan *ch, struct weir_chain *out) {
+/* Nothing waits and out is at most two slices below the mark, as usual: takes out and answers true.
+ */
+WEIR_INLINE bool weir__chan_queue_first(struct weir_chan *ch, struct weir_chain *out) {
     if (unlikely(ch->queue.bytes | ch->inflight.bytes) ||
         unlikely(out->bytes >= ch->plan->limits.high_bytes) ||
         unlikely(out->first != out->last && out->first->next != out->last))
-        return weir__chan_queue_more(ch, out);
+        return false;
     WEIR_PROBE_WRITE(ch->ref, out->bytes);
     ch->queue = *out;
     *out = (struct weir_chain){0};
+    return true;
+}
+/* Takes out. EFULL: over held_max. */
+WEIR_INLINE int weir__chan_queue(struct weir_chan *ch, struct weir_chain *out) {
+    if (unlikely(!weir__chan_queue_first(ch, out)))
+        return weir__chan_queue_more(ch, out);
     if (unlikely(!ch->in_batch))
         weir__chan_dirty(ch);
     return 0;
 }
 /* Hands at most one batch to the door, when nothing is in flight. */
 void weir__chan_flush(struct weir_chan *ch);
+/* What follows from the door's answer to a send, other than 1. */
+void weir__chan_flying(struct weir_chan *ch, int rc);
+/* One slice or two (a head and its body), and less than a batch: it goes as it is. */
+WEIR_INLINE bool weir__chan_queue_is_small(const struct weir_chan *ch) {
+    const struct weir_part *first = ch->queue.first, *last = ch->queue.last;
+    return ch->queue.bytes < ch->batch && !first->file &&
+           (first == last || (first->next == last && !last->file));
+}
+WEIR_INLINE void weir__chan_all_aboard(struct weir_chan *ch) {
+    ch->inflight = ch->queue;
+    ch->queue = (struct weir_chain){0};
+}
+/* The flush of an open channel in its usual form: all of a small queue, which the door takes at
+ * once. False: it was not so; flush and settle see to what is left to do. */
+WEIR_INLINE bool weir__chan_flush_small(struct weir_chan *ch) {
+    if (unlikely(!ch->queue.bytes || ch->inflight.bytes || !weir__chan_queue_is_small(ch)))
+        return false;
+    weir__chan_all_aboard(ch);
+    WEIR_PROBE_FLUSH(ch->ref, ch->inflight.bytes);
+    int rc = ch->io->ops->send(ch->io, ch->sock, &ch->inflight);
+    if (unlikely(rc != 1)) {
+        weir__chan_flying(ch, rc);
+        return false;
+    }
+    ch->written_ns = ch->loop->now_ns;
+    weir__mem_chain_fini(&ch->inflight);
+    return true;
+}
 void weir__chan_on_sent(struct weir_chan *ch, struct weir__io_done *d);
 /* Looks at the marks and tells the handlers. Only in the drain. */
 void weir__chan_marks(struct weir_chan *ch);
@@ -286,11 +304,11 @@ static inline struct weir_ctx *weir__chan_next_reader(struct weir_ctx *c) {
 }
 
 static inline void weir__chan_enter(struct weir_ctx *c) {
-    weir__loop_frame_enter(&c->chan->loop->account, c->chan->io, c->account, c->chan->ref);
+    weir__loop_frame_enter(&c->chan->loop->account, c->account, c->chan->ref);
 }
 
 static inline void weir__chan_leave(struct weir_chan *ch) {
-    weir__loop_frame_leave(&ch->loop->account, ch->io);
+    weir__loop_frame_leave(&ch->loop->account);
 }
 
 /* Input is delivered and marks are told: the channel is open, or draining while a handler still

@@ -106,8 +106,7 @@ int weir_ctx_forward(struct weir_ctx *c, struct weir_chain *in) {
     return 0;
 }
 
-static WEIR_NOINLINE int send_filtered(struct weir_chan *ch, struct weir_ctx *c,
-                                       struct weir_chain *out) {
+static int send_filtered(struct weir_chan *ch, struct weir_ctx *c, struct weir_chain *out) {
     while (c && !(c->handler->write && c->opened))
         c = c->prev;
     if (!c)
@@ -118,15 +117,23 @@ static WEIR_NOINLINE int send_filtered(struct weir_chan *ch, struct weir_ctx *c,
     return rc;
 }
 
-/* c: the first context in front of the sender. */
-WEIR_INLINE int send_in_front(struct weir_chan *ch, struct weir_ctx *c, struct weir_chain *out) {
-    if (unlikely(!weir__chan_sendable(ch)))
+static WEIR_NOINLINE int send_slowly(struct weir_chan *ch, struct weir_ctx *c,
+                                     struct weir_chain *out) {
+    if (!weir__chan_sendable(ch))
         return WEIR_EGONE;
-    if (unlikely(!out->bytes)) {
+    if (!out->bytes) {
         weir_chain_fini(out);
         return 0;
     }
-    return unlikely(ch->writers) ? send_filtered(ch, c, out) : weir__chan_queue(ch, out);
+    return ch->writers ? send_filtered(ch, c, out) : weir__chan_queue(ch, out);
+}
+
+/* c: the first context in front of the sender. */
+WEIR_INLINE int send_in_front(struct weir_chan *ch, struct weir_ctx *c, struct weir_chain *out) {
+    if (likely(ch->state == WEIR__CHAN_OPEN && ch->in_batch && !(ch->unusual | ch->writers)) &&
+        likely(out->bytes) && likely(weir__chan_queue_first(ch, out)))
+        return 0;
+    return send_slowly(ch, c, out);
 }
 
 int weir__chan_send_from(struct weir_chan *ch, struct weir_ctx *from, struct weir_chain *out) {
@@ -170,8 +177,10 @@ void weir_ctx_remove(struct weir_ctx *c) {
     if (!weir__chan_callable(c))
         return; /* it is being closed or was removed before */
     close_ctx(c, 0);
-    if (c->reading)
-        (void)weir__chan_count_taken(c); /* its read is still on the stack */
+    if (c->reading) { /* its read is still on the stack: what it took so far */
+        ch->leftover -= c->offered - c->in.bytes;
+        c->offered = c->in.bytes;
+    }
     struct weir_ctx *to = weir__chan_next_reader(c->next);
     if (c->in.bytes && to) {
         if (to->reading)

@@ -2,7 +2,7 @@
  * all. */
 #include "chan/chan.h"
 
-static void set_stalled(struct weir_ctx *c, bool stalled) {
+static WEIR_NOINLINE void set_stalled(struct weir_ctx *c, bool stalled) {
     struct weir_chan *ch = c->chan;
     if (c->stalled == stalled)
         return;
@@ -14,35 +14,42 @@ static void set_stalled(struct weir_ctx *c, bool stalled) {
         ch->paused &= (uint8_t)~WEIR__CHAN_PAUSE_STALL;
 }
 
-/* One call. Returns how many bytes it took, or its error. */
-static int64_t read_once(struct weir_ctx *c) {
-    struct weir_chan *ch = c->chan;
+/* One call: its answer, and how many bytes it took. */
+WEIR_INLINE int read_once(struct weir_chan *ch, struct weir_ctx *c, uint64_t *took) {
     c->offered = c->in.bytes;
-    weir__chan_enter(c);
+    weir__loop_frame_enter(&ch->loop->account, c->account, ch->ref);
     c->reading = 1;
     int rc = c->handler->read(c, &c->in);
     c->reading = 0;
     weir__chan_leave(ch);
-    uint64_t took = weir__chan_count_taken(c);
-    weir__loop_add(&c->account->bytes, took);
-    return rc < 0 ? rc : (int64_t)took;
+    check(c->in.bytes <= c->offered);
+    *took = c->offered - c->in.bytes;
+    ch->leftover -= *took;
+    weir__loop_add(&c->account->bytes, *took);
+    return rc;
 }
 
-void weir__chan_read_ctx(struct weir_ctx *c) {
-    struct weir_chan *ch = c->chan;
-    if (c->reading)
-        return; /* it sees the new bytes when its loop below looks again */
-    if (unlikely(!c->opened)) {
-        weir_ctx_wake(c); /* its neighbour sends from inside open: its own comes first */
+/* Its read runs, and sees the new bytes when its loop below looks again; or it is not open yet: its
+ * neighbour sends from inside open, and its own comes first. */
+static WEIR_NOINLINE void not_now(struct weir_ctx *c) {
+    if (!c->reading)
+        weir_ctx_wake(c);
+}
+
+/* Calls c's read while it takes and has at least what it wants. */
+WEIR_INLINE void read_on(struct weir_chan *ch, struct weir_ctx *c) {
+    if (unlikely(c->reading || !c->opened)) {
+        not_now(c);
         return;
     }
     while (c->in.bytes >= c->want) {
-        int64_t took = read_once(c);
-        if (unlikely(took < 0)) {
-            weir__chan_close(ch, (int)took, false);
+        uint64_t took;
+        int rc = read_once(ch, c, &took);
+        if (unlikely(rc < 0)) {
+            weir__chan_close(ch, rc, false);
             return;
         }
-        if (unlikely(c->removed || !weir__chan_live(ch)))
+        if (unlikely(c->removed) || unlikely(!weir__chan_live(ch)))
             return;
         if (unlikely(took == 0)) {
             set_stalled(c, c->in.bytes >= c->want);
@@ -51,6 +58,10 @@ void weir__chan_read_ctx(struct weir_ctx *c) {
     }
     if (unlikely(c->stalled))
         set_stalled(c, false);
+}
+
+void weir__chan_read_ctx(struct weir_ctx *c) {
+    read_on(c->chan, c);
 }
 
 void weir__chan_drop_leftover(struct weir_ctx *c) {
@@ -79,16 +90,18 @@ static void tell_read_done(struct weir_chan *ch) {
     }
 }
 
-static void end_of_batch(struct weir_chan *ch, bool more) {
+WEIR_INLINE void end_of_batch(struct weir_chan *ch, bool more) {
     if (unlikely(ch->read_dones))
         tell_read_done(ch);
     ch->in_batch = 0;
     if (unlikely(ch->leftover))
         compact_leftovers(ch);
-    if (unlikely(more) && !ch->paused && !ch->unwritable) {
+    if (more && !ch->paused && !ch->unwritable) {
         weir__chan_dirty(ch); /* the next slice is on its way: flush with it, or in the drain */
         return;
     }
+    if (likely(weir__chan_is_settled(ch)) && likely(weir__chan_flush_small(ch)))
+        return;
     weir__chan_flush(ch);
     weir__chan_settle(ch);
 }
@@ -102,38 +115,40 @@ static void charge_credit(struct weir_chan *ch, uint64_t n) {
 }
 
 /* Nobody reads, or there is no memory for a link: bytes that cannot be kept end the channel. */
-static WEIR_NOINLINE void not_taken(struct weir_chan *ch, struct weir__io_done *d,
-                                    struct weir_part *part) {
-    if (part)
-        weir__mem_part_free(part);
+static WEIR_NOINLINE void not_taken(struct weir_chan *ch, struct weir__io_done *d, int why) {
     weir_slice_release(&d->slice);
-    weir__chan_close(ch, part ? WEIR_EBUG : WEIR_ENOMEM, true);
+    weir__chan_close(ch, why, true);
 }
 
-static void on_bytes(struct weir_chan *ch, struct weir__io_done *d) {
+WEIR_INLINE void on_bytes(struct weir_chan *ch, struct weir__io_done *d, bool more) {
     struct weir_ctx *c = weir__chan_next_reader(ch->head);
     uint64_t n = d->slice.n;
+    if (count_if(!c)) {
+        not_taken(ch, d, WEIR_EBUG);
+        return;
+    }
+    WEIR_PROBE_READ(ch->ref, n);
     ch->read_ns = ch->loop->now_ns;
     if (unlikely(ch->credit > 0))
         charge_credit(ch, n);
     struct weir_part *part = weir__mem_part_new(ch->mem);
-    if (count_if(!c) || unlikely(!part)) {
-        not_taken(ch, d, part);
+    if (unlikely(!part)) {
+        not_taken(ch, d, WEIR_ENOMEM);
         return;
     }
     part->slice = d->slice;
     weir__mem_chain_link(&c->in, part);
     ch->leftover += n;
     ch->in_batch = ch->heard = 1;
-    weir__chan_read_ctx(c);
-    end_of_batch(ch, d->more);
+    read_on(ch, c);
+    end_of_batch(ch, more);
 }
 
-/* Draining, but a handler holds, or the channel came late. */
-static void on_bytes_at_the_end(struct weir_chan *ch, struct weir__io_done *d) {
-    bool more = d->more;
-    on_bytes(ch, d);
-    if (!more)
+/* More follows at once; or draining, but a handler holds, or the channel came late. */
+static void on_rare_bytes(struct weir_chan *ch, struct weir__io_done *d) {
+    bool more = d->more, open = ch->state == WEIR__CHAN_OPEN;
+    on_bytes(ch, d, more);
+    if (!open && !more)
         weir__chan_not_late(ch);
 }
 
@@ -141,6 +156,7 @@ static void on_bytes_at_the_end(struct weir_chan *ch, struct weir__io_done *d) {
  * than it should. */
 static void on_unwanted(struct weir_chan *ch, struct weir__io_done *d) {
     uint32_t n = (uint32_t)d->slice.n;
+    WEIR_PROBE_READ(ch->ref, d->slice.n);
     weir_slice_release(&d->slice);
     if (ch->state != WEIR__CHAN_LINGER)
         return;
@@ -172,18 +188,25 @@ static void on_last(struct weir_chan *ch, int code) {
     weir__chan_dirty(ch);
 }
 
-void weir__chan_on_received(struct weir_chan *ch, struct weir__io_done *d) {
-    if (unlikely(d->last)) {
+static WEIR_NOINLINE void on_rare(struct weir_chan *ch, struct weir__io_done *d) {
+    if (d->kind != WEIR__IO_RECEIVED)
+        weir__chan_on_other(ch, d);
+    else if (d->last)
         on_last(ch, d->code);
-        return;
-    }
-    WEIR_PROBE_READ(ch->ref, d->slice.n);
-    if (likely(ch->state == WEIR__CHAN_OPEN))
-        on_bytes(ch, d);
     else if (weir__chan_live(ch))
-        on_bytes_at_the_end(ch, d);
+        on_rare_bytes(ch, d);
     else
         on_unwanted(ch, d);
+}
+
+/* Bytes for an open channel take the short way: to its handler and out again, all in here. */
+void weir__chan_on_io(struct weir__loop_sink *s, struct weir__io_done *d) {
+    struct weir_chan *ch = container_of(s, struct weir_chan, sink);
+    if (likely(d->kind == WEIR__IO_RECEIVED) && likely(!d->last) && likely(!d->more) &&
+        likely(ch->state == WEIR__CHAN_OPEN))
+        on_bytes(ch, d, false);
+    else
+        on_rare(ch, d);
 }
 
 /* The end waits, handler by handler, until all before it was taken. Bytes below `want` can never be

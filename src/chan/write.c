@@ -61,28 +61,20 @@ static uint64_t gather_bytes(const struct weir_chan *ch) {
     return bytes ? bytes : limit;
 }
 
-static void all_aboard(struct weir_chan *ch) {
-    ch->inflight = ch->queue;
-    ch->queue = (struct weir_chain){0};
-}
-
 static WEIR_NOINLINE int fill_part(struct weir_chan *ch) {
     const struct weir_part *p = ch->queue.first;
     ch->file_flight = is_file(p);
     uint64_t n = is_file(p) ? p->slice.n : gather_bytes(ch);
     if (n < ch->queue.bytes || ch->file_flight)
         return weir_chain_move(ch->mem, &ch->inflight, &ch->queue, n);
-    all_aboard(ch);
+    weir__chan_all_aboard(ch);
     return 0;
 }
 
-/* One slice or two (a head and its body) within a batch go as they are. */
-WEIR_INLINE int fill_flight(struct weir_chan *ch) {
-    const struct weir_part *first = ch->queue.first, *last = ch->queue.last;
-    if (unlikely(ch->queue.bytes > ch->batch || is_file(first) || is_file(last) ||
-                 (first != last && first->next != last)))
+static int fill_flight(struct weir_chan *ch) {
+    if (!weir__chan_queue_is_small(ch))
         return fill_part(ch);
-    all_aboard(ch);
+    weir__chan_all_aboard(ch);
     return 0;
 }
 
@@ -138,6 +130,13 @@ static void write_failed(struct weir_chan *ch, int code) {
     weir__chan_dirty(ch);
 }
 
+void weir__chan_flying(struct weir_chan *ch, int rc) {
+    if (rc < 0)
+        write_failed(ch, rc);
+    else
+        ch->flight_slept = (uint32_t)ch->loop->slept;
+}
+
 void weir__chan_flush(struct weir_chan *ch) {
     if (!ch->queue.bytes || ch->inflight.bytes)
         return;
@@ -148,13 +147,12 @@ void weir__chan_flush(struct weir_chan *ch) {
         weir__chan_close(ch, rc, true);
         return;
     }
-    ch->flight_slept = (uint32_t)ch->loop->slept;
     WEIR_PROBE_FLUSH(ch->ref, ch->inflight.bytes);
     rc = hand_over(ch);
-    if (likely(rc == 1))
+    if (rc == 1)
         flight_over(ch, true);
-    else if (unlikely(rc < 0))
-        write_failed(ch, rc);
+    else
+        weir__chan_flying(ch, rc);
 }
 
 void weir__chan_on_sent(struct weir_chan *ch, struct weir__io_done *d) {

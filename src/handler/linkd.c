@@ -1,9 +1,11 @@
 /* linkd on a channel: feeds a session with bytes, carries off its frames, keeps one timer for the
  * earliest deadline of its calls. */
 #include "base/footprint.h"
+#include "chan/local.h"
 #include "chan/offload.h"
-#include "codec/linkd/session.h"
+#include "codec/linkd/direct.h"
 #include "handler/heartbeat.h"
+#include "loop/account.h"
 #include "loop/local.h"
 #include "weir/linkd.h"
 
@@ -18,6 +20,7 @@ struct line {
     const void
         *options; /* they outlive their connections, so while it lives an address is a name */
     uint32_t conns;
+    struct weir__loop_account *frames;
     const char *service; /* whose account this is */
     struct weir__loop_handler *account;
     struct conn *rested; /* one without a channel, for the next that has something to do */
@@ -34,7 +37,7 @@ struct line {
 struct seat {
     struct line *line;
     struct conn *conn; /* NULL: at rest */
-    uint64_t serial;   /* of the last call */
+    struct weir_ref chan;
 };
 _Static_assert(sizeof(struct seat) <= WEIR__IDLE_STATE, "see base/footprint.h");
 
@@ -47,7 +50,9 @@ struct conn {
     uint64_t away;     /* bytes that its jobs have with them */
     bool held;         /* calls are open: a drain waits for their answers */
     bool too_far;      /* a request waits until fewer bytes are away */
+    bool removed;      /* by a callback of its own: it ends with the turn */
     struct weir__handler_pulse pulse;
+    struct weir__loop_grave grave; /* removed */
     union {
         struct weir__linkd_session s;
         struct weir_linkd_client k; /* its session comes first */
@@ -81,7 +86,10 @@ static struct line *line_of(struct conn *n) {
 }
 
 /* One more connection on the line of these options; a fresh line has conns 1. NULL: no memory. */
-static struct line *line_get(struct shared *h, const void *options, struct weir_mem *m) {
+static struct line *line_get(struct weir_loop *l, const void *options, struct weir_mem *m) {
+    struct shared *h = shared_of(l);
+    if (!h)
+        return NULL;
     weir__base_list_each(link, &h->lines) {
         struct line *line = container_of(link, struct line, link);
         if (line->options == options) {
@@ -94,6 +102,7 @@ static struct line *line_get(struct shared *h, const void *options, struct weir_
         return NULL;
     line->options = options;
     line->conns = 1;
+    line->frames = weir__loop_account_of(l);
     weir__base_list_push_front(&h->lines, &line->link);
     return line;
 }
@@ -149,6 +158,8 @@ static void watch_staged(struct conn *n) {
 /* Frames go to the channel, the rest of the state follows. < 0: the connection must end with this.
  */
 static int settle(struct conn *n) {
+    if (unlikely(n->removed))
+        return 0; /* the channel goes on without it */
     int rc = n->s.out.bytes ? weir_ctx_send(n->ctx, &n->s.out) : 0;
     if (unlikely(weir__linkd_ready(&n->s)))
         weir_ctx_ready(n->ctx);
@@ -181,11 +192,11 @@ static struct weir__loop_handler *account_of(struct conn *n, const char *service
 
 static void enter(struct weir__linkd_session *s, const char *service) {
     struct conn *n = conn_of(s);
-    weir__loop_attribute(n->loop, account_of(n, service), n->s.chan.v);
+    weir__loop_frame_enter(line_of(n)->frames, account_of(n, service), s->chan.v);
 }
 
 static void leave(struct weir__linkd_session *s) {
-    weir__loop_attribute_end(conn_of(s)->loop);
+    weir__loop_frame_leave(line_of(conn_of(s))->frames);
 }
 
 /* By number of jobs, which the channel counts, and by what they hold. */
@@ -223,11 +234,13 @@ WEIR_COLD static int broken(struct conn *n, int why) {
     return why;
 }
 
-WEIR_INLINE int conn_read(struct weir_ctx *c, struct conn *n, struct weir_chain *in) {
+static int conn_read(struct weir_ctx *c, struct conn *n, struct weir_chain *in) {
     int more, rc;
     do {
         more = weir__linkd_read(&n->s, in, OUT_MAX);
         rc = settle(n);
+        if (unlikely(n->removed))
+            return 0;
         if (unlikely(more < 0 || rc < 0))
             return broken(n, more < 0 ? more : rc);
     } while (more == 1 && weir_ctx_room(c) > 0);
@@ -238,7 +251,7 @@ WEIR_INLINE int conn_read(struct weir_ctx *c, struct conn *n, struct weir_chain 
 static int64_t conn_pull(struct conn *n, uint64_t room) {
     int64_t framed = weir__linkd_pull(&n->s, room);
     int rc = settle(n);
-    return rc < 0 ? rc : framed;
+    return rc < 0 || n->removed ? rc : framed;
 }
 
 /* Calls that wait for bytes of the peer would hold the drain for nothing. */
@@ -247,13 +260,30 @@ static void conn_eof(struct conn *n) {
     kick(&n->s);
 }
 
-static void conn_close(struct conn *n, int why) {
+/* False: a callback of its calls has removed it. What was answered before is sent, the calls that
+ * are open end as that callback returns, and n itself with the turn: `bury` sees to it. */
+static bool conn_close(struct conn *n, int why, void (*bury)(struct weir__loop_grave *g)) {
+    why = why < 0 ? why : WEIR_EGONE;
     weir_timer_disarm(&n->timer);
-    if (n->held)
-        weir_ctx_unhold(n->ctx); /* the channel may outlive its handler */
-    n->held = false;
-    weir__linkd_fini(&n->s, why < 0 ? why : WEIR_EGONE);
+    if (unlikely(n->s.depth))
+        (void)weir_ctx_send(n->ctx, &n->s.out);
+    weir__linkd_stop(&n->s, why);
+    watch_calls(n); /* the channel may outlive its handler */
     watch_staged(n);
+    if (unlikely(n->s.depth)) {
+        n->removed = true;
+        n->grave.bury = bury;
+        weir__loop_bury(n->loop, &n->grave);
+        return false;
+    }
+    weir__linkd_fini(&n->s, why);
+    return true;
+}
+
+static struct conn *buried(struct weir__loop_grave *g) {
+    struct conn *n = container_of(g, struct conn, grave);
+    weir__linkd_fini(&n->s, n->s.why);
+    return n;
 }
 
 static void beat(struct conn *n, uint32_t missed_max) {
@@ -281,46 +311,47 @@ static struct conn *conn_new(struct weir_ctx *c, struct line *line) {
     return n;
 }
 
-/* NULL: no memory. */
-WEIR_INLINE struct conn *up(struct weir_ctx *c) {
-    struct seat *seat = weir_ctx_state(c);
-    struct conn *n = seat->conn;
-    if (n)
-        return n;
-    n = seat->line->rested;
-    if (likely(n))
-        seat->line->rested = NULL;
-    else if (!(n = conn_new(c, seat->line)))
-        return NULL;
+WEIR_INLINE void lend(struct seat *seat, struct weir_ctx *c, struct conn *n) {
+    seat->line->rested = NULL;
     n->ctx = c;
-    n->s.chan = weir_chan_ref(weir_ctx_chan(c));
-    n->s.serial = seat->serial;
-    return seat->conn = n;
+    n->s.chan = seat->chan;
+    seat->conn = n;
 }
 
-/* Nothing would be lost without it, and nothing of it is left for the next. */
+/* NULL: no memory. */
+static struct conn *up(struct weir_ctx *c, struct seat *seat) {
+    if (seat->conn)
+        return seat->conn;
+    struct conn *n = seat->line->rested ? seat->line->rested : conn_new(c, seat->line);
+    if (n)
+        lend(seat, c, n);
+    return n;
+}
+
+/* Nothing but its output would be lost without it, and nothing of it is left for the next. */
 WEIR_INLINE bool may_rest(const struct conn *n) {
     const struct weir__linkd_session *s = &n->s;
-    return !(s->open | s->drains | s->beats | s->decoder.skip | n->pulse.missed) && !s->why &&
-           !(n->armed_ns | n->away | s->out.bytes) && !(s->goaway_out | s->goaway_in);
+    uint32_t left = s->open | s->drains | s->beats | s->decoder.skip | n->pulse.missed;
+    uint64_t more = n->armed_ns | n->away | n->staged | (uint64_t)s->why;
+    return !(left | more) && !(s->goaway_out | s->goaway_in | n->held) &&
+           s->deadline_ns == UINT64_MAX;
 }
 
-WEIR_INLINE void rest(struct seat *seat) {
-    struct conn *n = seat->conn;
-    seat->serial = n->s.serial;
+WEIR_INLINE void rest(struct seat *seat, struct conn *n) {
+    struct line *line = seat->line;
     seat->conn = NULL;
     if (unlikely(n->s.table.slots))
         weir__linkd_table_fini(&n->s.table); /* they are empty, and it may rest for long */
-    if (unlikely(seat->line->rested))
+    if (unlikely(line->rested))
         conn_free(n, 0);
     else
-        seat->line->rested = n;
+        line->rested = n;
 }
 
 /* Behind what happened outside of a read. */
 static void rest_outside(struct conn *n) {
-    if (!n->s.depth && may_rest(n))
-        rest(weir_ctx_state(n->ctx));
+    if (!n->s.depth && !n->s.out.bytes && may_rest(n))
+        rest(weir__chan_ctx_state(n->ctx), n);
 }
 
 /* What ended is as good as new, and as large: no memory comes or goes with a connection that had
@@ -337,29 +368,77 @@ static int server_open(struct weir_ctx *c, const void *config) {
     struct weir_mem *m = weir_ctx_mem(c);
     if (!o || o->size != sizeof *o || (!o->n_routes && !o->fallback))
         return WEIR_EINVAL;
-    struct shared *h = shared_of(weir_ctx_loop(c));
-    struct line *line = h ? line_get(h, o, m) : NULL;
+    struct weir_loop *l = weir_ctx_loop(c);
+    struct line *line = line_get(l, o, m);
     if (!line)
         return WEIR_ENOMEM;
-    if (line->conns == 1)
-        weir__linkd_server_line(&line->codec, o, m, &host, &h->stats);
+    if (line->conns == 1) {
+        weir__linkd_server_line(&line->codec, o, m, &host, &shared_of(l)->stats);
+        line->codec.receiving = weir__loop_receiving(l);
+    }
     seat->line = line;
+    seat->chan = weir_chan_ref(weir_ctx_chan(c));
     weir_ctx_want(c, 2); /* enough to know who does not speak linkd */
     if (o->heartbeat_ms)
         weir_chan_read_idle(weir_ctx_chan(c), o->heartbeat_ms);
     return 0;
 }
 
-static int server_read(struct weir_ctx *c, struct weir_chain *in) {
-    struct conn *n = up(c);
+/* Anything but one request that is answered at once. */
+static WEIR_NOINLINE int read_more(struct weir_ctx *c, struct weir_chain *in) {
+    struct seat *seat = weir__chan_ctx_state(c);
+    struct conn *n = up(c, seat);
     if (unlikely(!n))
         return WEIR_ENOMEM;
     int rc = conn_read(c, n, in);
+    if (unlikely(n->removed))
+        return rc;
     if (unlikely(n->pulse.missed))
         weir__handler_heard(&n->pulse, weir_ctx_chan(c));
-    if (likely(!in->bytes && may_rest(n)))
-        rest(weir_ctx_state(c));
+    if (!in->bytes && !n->s.out.bytes && may_rest(n))
+        rest(seat, n);
     return rc;
+}
+
+/* The request that is all of in. False: it is not one like that, nothing has happened. */
+WEIR_INLINE bool run_alone(struct conn *n, struct weir_chain *in) {
+    struct weir__linkd_session *s = &n->s;
+    s->quiet = true;
+    struct weir_linkd_call *x = weir__linkd_begin(s, in, true);
+    if (likely(x)) {
+        const struct weir_linkd_route *r = x->route;
+        const struct weir_linkd_service *v = r->handler;
+        struct weir__loop_account *frames = line_of(n)->frames;
+        weir__loop_frame_enter(frames, account_of(n, v->name), s->chan.v);
+        int rc = v->call(x, r->user);
+        weir__loop_frame_leave(frames);
+        weir__linkd_finish(s, x, rc);
+    }
+    s->quiet = false;
+    return likely(x);
+}
+
+/* What a session that was at rest can have to do when a call of it has run: that one is open, has
+ * work away, or something has ended the connection. */
+WEIR_INLINE bool is_spent(const struct conn *n) {
+    return !(n->s.open | (unsigned)n->s.why | n->s.goaway_out | n->away);
+}
+
+/* What usually comes is one request, all of it, and it is answered before its call returns.
+ * Whatever is not like that is looked at by read_more, also an answer that the channel does not
+ * take. */
+static int server_read(struct weir_ctx *c, struct weir_chain *in) {
+    struct seat *seat = weir__chan_ctx_state(c);
+    struct conn *n = seat->line->rested;
+    if (unlikely(seat->conn || !n))
+        return read_more(c, in);
+    lend(seat, c, n);
+    if (unlikely(!run_alone(n, in) || weir_ctx_send(c, &n->s.out) < 0 || !is_spent(n)))
+        return n->removed ? 0 : read_more(c, in);
+    check(may_rest(n) && !n->s.out.bytes);
+    rest(seat, n);
+    weir__chan_ctx_want(c, 2);
+    return 0;
 }
 
 static int64_t server_pull(struct weir_ctx *c, uint64_t room) {
@@ -377,9 +456,10 @@ static void server_eof(struct weir_ctx *c, bool clean) {
 /* An orderly end: no new calls, those that are open are answered first. No memory for it: the close
  * says the same, less kindly. */
 static void server_event(struct weir_ctx *c, int what, const void *data) {
-    const struct weir_linkd_server_options *o = ((struct seat *)weir_ctx_state(c))->line->options;
+    struct seat *seat = weir_ctx_state(c);
+    const struct weir_linkd_server_options *o = seat->line->options;
     bool drain = what == WEIR_EVENT_DRAIN, ping = what == WEIR_EVENT_IDLE_READ && o->heartbeat_ms;
-    struct conn *n = drain || ping ? up(c) : NULL;
+    struct conn *n = drain || ping ? up(c, seat) : NULL;
     (void)data;
     if (!n || n->s.why)
         return;
@@ -391,14 +471,24 @@ static void server_event(struct weir_ctx *c, int what, const void *data) {
     rest_outside(n); /* where nothing was asked */
 }
 
+static void server_bury(struct weir__loop_grave *g) {
+    struct conn *n = buried(g);
+    struct line *line = line_of(n);
+    weir_mem_free(n);
+    line_put(line);
+}
+
 static void server_close(struct weir_ctx *c, int why) {
     struct seat *seat = weir_ctx_state(c);
     struct line *line = seat->line;
     struct conn *n = seat->conn;
+    if (n && !conn_close(n, why, server_bury)) {
+        seat->conn = NULL;
+        return;
+    }
     if (n) {
-        conn_close(n, why);
         renew(n);
-        rest(seat);
+        rest(seat, n);
     }
     line_put(line);
 }
@@ -424,12 +514,13 @@ static int client_open(struct weir_ctx *c, const void *config) {
         return WEIR_EINVAL;
     n->ctx = c;
     n->loop = weir_ctx_loop(c);
-    struct shared *h = shared_of(n->loop);
-    struct line *line = h ? line_get(h, o, m) : NULL;
+    struct line *line = line_get(n->loop, o, m);
     if (!line)
         return WEIR_ENOMEM;
-    if (line->conns == 1)
-        weir__linkd_client_line(&line->codec, o, m, &host, &h->stats);
+    if (line->conns == 1) {
+        weir__linkd_client_line(&line->codec, o, m, &host, &shared_of(n->loop)->stats);
+        line->codec.receiving = weir__loop_receiving(n->loop);
+    }
     weir__linkd_client_init(&n->k, &line->codec, o, weir__loop_entropy(n->loop),
                             weir_chan_ref(weir_ctx_chan(c)));
     n->k.chan = weir_ctx_chan(c);
@@ -455,13 +546,21 @@ static void client_eof(struct weir_ctx *c, bool clean) {
     conn_eof(weir_ctx_state(c));
 }
 
-static void client_close(struct weir_ctx *c, int why) {
-    struct conn *n = weir_ctx_state(c);
+static void client_end(struct conn *n, int why) {
     const struct weir_linkd_client_options *o = n->k.o;
-    conn_close(n, why);
     line_put(line_of(n));
     if (o && o->close)
         o->close(&n->k, why, o->user);
+}
+
+static void client_bury(struct weir__loop_grave *g) {
+    client_end(buried(g), 0);
+}
+
+static void client_close(struct weir_ctx *c, int why) {
+    struct conn *n = weir_ctx_state(c);
+    if (conn_close(n, why, client_bury))
+        client_end(n, why);
 }
 
 /* No new calls; the open ones get their answers while the channel drains. */

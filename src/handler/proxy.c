@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "chan/local.h"
 #include "codec/proxy/proxy.h"
+#include "loop/local.h"
 #include <string.h>
 
 enum { HEADER_MS = 5000 };
@@ -23,6 +24,7 @@ enum { HEADER_MS = 5000 };
 struct conn {
     struct weir_ctx *ctx;
     const struct weir_proxy_options *o;
+    struct weir_proxy_stats *stats; /* the loop's */
     struct weir_timer timer;
     uint32_t header_max;
     bool heard; /* bytes wait that may be a header */
@@ -166,12 +168,36 @@ const struct weir_proxy_header *weir_proxy_header_of(const struct weir_chan *ch)
     return o ? &container_of(o, struct origin, o)->header : NULL;
 }
 
+/* --- counting ----------------------------------------------------------------------------- */
+
+static struct weir_proxy_stats *stats_of(struct weir_loop *l) {
+    static const char key;
+    return weir__loop_local(l, &key, sizeof(struct weir_proxy_stats));
+}
+
+int weir_proxy_stats(struct weir_loop *l, struct weir_proxy_stats *out) {
+    const struct weir_proxy_stats *s = stats_of(l);
+    *out = s ? *s : (struct weir_proxy_stats){0};
+    return s ? 0 : WEIR_ENOMEM;
+}
+
+static void count_refusal(struct weir_proxy_stats *s, int why) {
+    switch (why) {
+    case WEIR_ECANCELLED: s->refused_trust++; break;
+    case WEIR_ETOOBIG: s->refused_size++; break;
+    case WEIR_ETIMEDOUT: s->refused_time++; break;
+    case WEIR_ENOMEM: s->refused_memory++; break;
+    default: s->refused_header++; break;
+    }
+}
+
 /* --- the connection ----------------------------------------------------------------------- */
 
 /* A reset, at once: whoever breaks the rule that protects the addresses is not waited for. */
 static void refuse(struct weir_ctx *c, int why) {
     struct conn *n = weir_ctx_state(c);
     weir_timer_disarm(&n->timer);
+    count_refusal(n->stats, why);
     if (n->o->refused)
         n->o->refused(weir_ctx_chan(c), why, n->o->user);
     weir__chan_close(weir_ctx_chan(c), why, true);
@@ -218,6 +244,7 @@ static int proxy_read(struct weir_ctx *c, struct weir_chain *in) {
     struct weir_proxy_header h;
     size_t need;
     if (is_something_else(n, in)) {
+        n->stats->without++;
         begin(c, in);
         return 0;
     }
@@ -234,6 +261,7 @@ static int proxy_read(struct weir_ctx *c, struct weir_chain *in) {
         refuse(c, rc);
         return 0;
     }
+    n->stats->headers++;
     weir_chain_drop(in, (uint64_t)bytes);
     begin(c, in);
     return 0;
@@ -241,19 +269,23 @@ static int proxy_read(struct weir_ctx *c, struct weir_chain *in) {
 
 static void proxy_late(struct weir_timer *t) {
     struct conn *n = container_of(t, struct conn, timer);
-    if (n->o->optional && !n->heard)
+    if (n->o->optional && !n->heard) {
+        n->stats->without++;
         begin(n->ctx, NULL);
-    else
+    } else {
         refuse(n->ctx, WEIR_ETIMEDOUT);
+    }
 }
 
 /* A part of a header is none; somebody who said nothing at all (a port scan, a TCP health check)
  * ends in order, also where the application would be half open. */
 static void proxy_eof(struct weir_ctx *c, bool clean) {
-    if (clean)
-        weir_chan_close(weir_ctx_chan(c), WEIR_DRAIN);
-    else
+    if (!clean) {
         refuse(c, WEIR_EPROTO);
+        return;
+    }
+    ((struct conn *)weir_ctx_state(c))->stats->silent++;
+    weir_chan_close(weir_ctx_chan(c), WEIR_DRAIN);
 }
 
 static void proxy_event(struct weir_ctx *c, int what, const void *data) {
@@ -280,6 +312,9 @@ static int proxy_open(struct weir_ctx *c, const void *config) {
     n->o = config ? config : &none;
     if (!options_valid(n->o) || weir__chan_origin(weir_ctx_chan(c)))
         return WEIR_EINVAL; /* or: one in front of it has read a header already */
+    n->stats = stats_of(l);
+    if (!n->stats)
+        return WEIR_ENOMEM;
     n->header_max = n->o->header_max ? n->o->header_max : WEIR_PROXY_HEADER_BYTES;
     weir__chan_hold_openings(weir_ctx_chan(c));
     if (!trusted(weir_ctx_chan(c), n->o)) {

@@ -223,6 +223,9 @@ struct weir__io_stats { /* cumulative; written by the loop, read anywhere */
     _Atomic uint64_t waits, sleeps, events, stale, accepts, receives, received_bytes, sends,
         sent_bytes, partial_sends, control_calls /* epoll_ctl or ring submissions */, parked,
         no_buffer, opened, closed, dgrams_lost /* by an error that belongs to their peer */;
+    /* Of a ring: system calls; receives that found no buffer; completions that did not fit at
+     * first; sends that went without a copy, and those that were copied after all. */
+    _Atomic uint64_t enters, starved, overflows, zero_copies, copied_after_all;
 };
 
 struct weir__io {
@@ -230,6 +233,9 @@ struct weir__io {
     struct weir_mem *mem; /* receive buffers come from here */
     struct weir__io_slots *slots;
     bool sends_inline; /* send may answer 1 */
+    /* The buffer that receives go to: the door holds a reference on it and never looks at what it
+     * has given away. NULL: there is none like that. */
+    const struct weir_buf *receiving;
     struct weir__io_stats stats;
 };
 
@@ -238,7 +244,8 @@ struct weir__io_config {
     struct weir_mem *mem;
     struct weir__io_slots *slots;
     bool edge;  /* epoll: edge-triggered */
-    bool defer; /* epoll: sends never answer 1 (the suite uses it) */
+    bool defer; /* sends never answer 1 (the suite uses it) */
+    unsigned uring_without; /* of enum weir__uring_feature: what is not to be used */
 };
 
 static inline void weir__io_count(_Atomic uint64_t *counter, uint64_t n) {

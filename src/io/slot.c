@@ -75,6 +75,17 @@ void *weir__io_slots_any(struct weir__io_slots *s) {
     return NULL;
 }
 
+void weir__io_slots_each(struct weir__io_slots *s, void (*fn)(void *object, void *user),
+                         void *user) {
+    for (uint32_t n = 0; n < s->n_blocks; n++) {
+        struct weir__io_block *b = atomic_load_explicit(&weir__io_table[s->blocks[n]],
+                                                        memory_order_relaxed);
+        for (uint32_t i = 0; i < BLOCK_SLOTS; i++)
+            if (b->slots[i].object)
+                fn(b->slots[i].object, user);
+    }
+}
+
 void *weir__io_slot_get(uint64_t ref) {
     struct weir__io_slot *slot = weir__io_slot_at(ref);
     if (unlikely(!slot) ||

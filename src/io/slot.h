@@ -55,6 +55,9 @@ uint64_t weir__io_slot_new(struct weir__io_slots *s, void *object);
 void weir__io_slot_free(struct weir__io_slots *s, uint64_t ref);
 /* The object of some slot in use, or NULL when none is. Slow: for the end of what broke. */
 void *weir__io_slots_any(struct weir__io_slots *s);
+/* fn of every object; it may free the slot of its own. */
+void weir__io_slots_each(struct weir__io_slots *s, void (*fn)(void *object, void *user),
+                         void *user);
 /* The object of a live ref, or NULL. Only on the loop that owns its slot. */
 void *weir__io_slot_get(uint64_t ref);
 /* The slot of a ref, or NULL when no such block exists. Any thread. */

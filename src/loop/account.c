@@ -1,8 +1,11 @@
 #include "loop/account.h"
+#include "io/io.h"
 #include <string.h>
 
-void weir__loop_account_init(struct weir__loop_account *a) {
+void weir__loop_account_init(struct weir__loop_account *a, struct weir__io *io) {
     memset(a, 0, sizeof *a);
+    a->io = io;
+    a->sample_mask = WEIR__LOOP_SAMPLE_MASK;
     a->top = a->frames;
     a->handlers[0].name = "(loop)";
     atomic_store_explicit(&a->n_handlers, 1, memory_order_relaxed);
@@ -36,21 +39,32 @@ unsigned weir__loop_frames(const struct weir__loop_account *a, const char **name
     return n;
 }
 
+static void slow_down(struct weir__loop_account *a) {
+    a->slow++;
+    a->sample_mask = 0;
+}
+
+static void speed_up(struct weir__loop_account *a) {
+    if (--a->slow == 0)
+        a->sample_mask = WEIR__LOOP_SAMPLE_MASK;
+}
+
 /* Deeper than can be told apart: counted with the frame around it. */
 void weir__loop_frame_deep(struct weir__loop_account *a) {
     a->deep++;
-    a->slow++;
+    slow_down(a);
 }
 
 /* Inside a timed frame every one is timed, so that its time can be taken off. */
-void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_account *a,
-                            struct weir__io *io, bool sampled) {
-    a->slow++;
-    f->sampled = sampled;
+void weir__loop_frame_begin(struct weir__loop_account *a) {
+    struct weir__loop_frame *f = a->top - 1;
+    uint64_t before = atomic_load_explicit(&f->handler->calls, memory_order_relaxed) - 1;
+    f->sampled = (before & WEIR__LOOP_SAMPLE_MASK) == 0;
+    slow_down(a);
     f->inner_ns = f->cpu_inner_ns = 0;
     weir__loop_cpu_fn *cpu = atomic_load_explicit(&a->cpu_now, memory_order_relaxed);
     f->cpu_start_ns = unlikely(cpu) ? cpu() : 0;
-    uint64_t now_ns = io->ops->now(io);
+    uint64_t now_ns = a->io->ops->now(a->io);
     f->start_ns = now_ns ? now_ns : 1;
 }
 
@@ -71,7 +85,7 @@ static void time_cpu(struct weir__loop_frame *f, struct weir__loop_account *a) {
 static void time_frame(struct weir__loop_frame *f, struct weir__loop_account *a, uint64_t now_ns) {
     uint64_t took = now_ns - f->start_ns;
     uint64_t self = took > f->inner_ns ? took - f->inner_ns : 0;
-    a->slow--;
+    speed_up(a);
     if (unlikely(f->cpu_start_ns))
         time_cpu(f, a);
     if (f->sampled) {
@@ -83,13 +97,13 @@ static void time_frame(struct weir__loop_frame *f, struct weir__loop_account *a,
     f->start_ns = 0;
 }
 
-void weir__loop_frame_end(struct weir__loop_account *a, struct weir__io *io) {
+void weir__loop_frame_end(struct weir__loop_account *a) {
     if (a->deep) {
         a->deep--;
-        a->slow--;
+        speed_up(a);
         return;
     }
     struct weir__loop_frame *f = --a->top;
     if (f->start_ns)
-        time_frame(f, a, io->ops->now(io));
+        time_frame(f, a, a->io->ops->now(a->io));
 }

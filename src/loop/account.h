@@ -8,11 +8,12 @@
 #define WEIR_LOOP_ACCOUNT_H
 #include "base/assert.h"
 #include "base/compiler.h"
-#include "io/io.h"
 #include <stdatomic.h>
 #include <stdint.h>
 
 enum { WEIR__LOOP_HANDLERS_MAX = 256, WEIR__LOOP_FRAMES_MAX = 32, WEIR__LOOP_SAMPLE_MASK = 63 };
+
+struct weir__io;
 
 typedef uint64_t weir__loop_cpu_fn(void); /* CPU time of the calling thread, never 0 */
 
@@ -34,16 +35,19 @@ struct weir__loop_frame {
 };
 
 struct weir__loop_account {
-    struct weir__loop_frame *top;         /* the next free frame */
+    struct weir__loop_frame *top; /* the next free frame */
+    /* Which calls of a handler are looked at: one in 64, or, while a frame is slow, each. */
+    uint64_t sample_mask;
     unsigned slow;                        /* deep + timed: leaving a frame needs a look */
     unsigned deep;                        /* frames beyond the last one */
+    struct weir__io *io;                  /* its clock times them */
     _Atomic(weir__loop_cpu_fn *) cpu_now; /* set while a profile is taken: timed calls use it too */
     _Atomic unsigned n_handlers;
     struct weir__loop_frame frames[WEIR__LOOP_FRAMES_MAX];
     struct weir__loop_handler handlers[WEIR__LOOP_HANDLERS_MAX]; /* 0 is "(loop)" */
 };
 
-void weir__loop_account_init(struct weir__loop_account *a);
+void weir__loop_account_init(struct weir__loop_account *a, struct weir__io *io);
 /* The entry of a name, made when new; names are compared as text and must outlive the loop. When
  * the table is full: entry 0. Loop. */
 struct weir__loop_handler *weir__loop_intern(struct weir__loop_account *a, const char *name);
@@ -54,9 +58,9 @@ unsigned weir__loop_depth(const struct weir__loop_account *a);
 unsigned weir__loop_frames(const struct weir__loop_account *a, const char **names, unsigned n_max,
                            uint64_t *ref);
 WEIR_COLD void weir__loop_frame_deep(struct weir__loop_account *a);
-WEIR_COLD void weir__loop_frame_begin(struct weir__loop_frame *f, struct weir__loop_account *a,
-                                      struct weir__io *io, bool sampled);
-WEIR_COLD void weir__loop_frame_end(struct weir__loop_account *a, struct weir__io *io);
+/* The second half of entering one that is looked at, and all of leaving one while any is slow. */
+WEIR_COLD void weir__loop_frame_begin(struct weir__loop_account *a);
+WEIR_COLD void weir__loop_frame_end(struct weir__loop_account *a);
 
 static inline void weir__loop_add(_Atomic uint64_t *counter, uint64_t n) {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
@@ -64,17 +68,17 @@ static inline void weir__loop_add(_Atomic uint64_t *counter, uint64_t n) {
 }
 
 #ifdef WEIR_UNACCOUNTED /* only to measure what frames cost: handlers have no figures */
-static inline void weir__loop_frame_enter(struct weir__loop_account *a, struct weir__io *io,
+static inline void weir__loop_frame_enter(struct weir__loop_account *a,
                                           struct weir__loop_handler *h, uint64_t ref) {
-    (void)a, (void)io, (void)h, (void)ref;
+    (void)a, (void)h, (void)ref;
 }
 
-static inline void weir__loop_frame_leave(struct weir__loop_account *a, struct weir__io *io) {
-    (void)a, (void)io;
+static inline void weir__loop_frame_leave(struct weir__loop_account *a) {
+    (void)a;
 }
 #else
-static inline void weir__loop_frame_enter(struct weir__loop_account *a, struct weir__io *io,
-                                          struct weir__loop_handler *h, uint64_t ref) {
+WEIR_INLINE void weir__loop_frame_enter(struct weir__loop_account *a, struct weir__loop_handler *h,
+                                        uint64_t ref) {
     struct weir__loop_frame *f = a->top;
     if (unlikely(f == a->frames + WEIR__LOOP_FRAMES_MAX)) {
         weir__loop_frame_deep(a);
@@ -86,15 +90,14 @@ static inline void weir__loop_frame_enter(struct weir__loop_account *a, struct w
     f->ref = ref;
     atomic_signal_fence(memory_order_release); /* a signal handler sees whole frames only */
     a->top = f + 1;
-    bool sampled = (calls & WEIR__LOOP_SAMPLE_MASK) == 0;
-    if (unlikely(sampled) || unlikely(a->slow))
-        weir__loop_frame_begin(f, a, io, sampled);
+    if (unlikely(!(calls & a->sample_mask)))
+        weir__loop_frame_begin(a);
 }
 
-static inline void weir__loop_frame_leave(struct weir__loop_account *a, struct weir__io *io) {
+WEIR_INLINE void weir__loop_frame_leave(struct weir__loop_account *a) {
     check(a->top > a->frames);
     if (unlikely(a->slow))
-        weir__loop_frame_end(a, io);
+        weir__loop_frame_end(a);
     else
         a->top--;
 }

@@ -16,6 +16,10 @@ struct weir__loop_process { /* the process and its CPUs, seen from outside; 0: u
     uint64_t idle_ns; /* of the CPUs it may run on, together; cumulative */
 };
 
+struct weir__loop_switches { /* context switches of a loop's thread, cumulative */
+    uint64_t voluntary, involuntary;
+};
+
 struct weir_profile;
 struct weir_profile_options;
 struct weir_profile_summary;
@@ -25,6 +29,8 @@ struct weir__loop_outside {
     /* A group of one loop, on a thread of this name: not one of g's. As weir_group_new. */
     int (*group)(const char *thread, struct weir_group **out);
     void (*process)(struct weir_group *g, struct weir__loop_process *out);
+    /* Of loop `index`'s thread. False: unknown. Any thread. */
+    bool (*switches)(struct weir_group *g, unsigned index, struct weir__loop_switches *out);
     /* The accept queue of a listener's handle: 0 or an error. On the listener's loop. */
     int (*queue)(intptr_t handle, uint32_t *depth, uint32_t *depth_max);
     /* As in weir/profile.h. */

@@ -43,6 +43,10 @@ void weir__loop_inbox_open(struct weir__loop_inbox *b, struct weir_loop *l);
 struct weir__loop_node *weir__loop_inbox_close(struct weir__loop_inbox *b);
 /* 0; ESTOPPED when closed (n is untouched). Any thread. Wakes the loop when it sleeps. */
 int weir__loop_inbox_push(struct weir__loop_inbox *b, struct weir__loop_node *n);
+/* Nothing is there now. Loop. */
+static inline bool weir__loop_inbox_empty(const struct weir__loop_inbox *b) {
+    return !atomic_load_explicit(&b->head, memory_order_relaxed);
+}
 /* Everything that is there, oldest first. Loop. */
 struct weir__loop_node *weir__loop_inbox_take(struct weir__loop_inbox *b);
 /* true: nothing is there and whoever pushes from now on will wake us. Call awake() after the sleep.

@@ -19,12 +19,13 @@ int weir__loop_new(const struct weir__loop_env *env, struct weir_loop **out) {
     l->slots = &l->inbox->slots;
     l->pauses_known = env->long_turn_ns ? 1u << WEIR_PAUSE_TURN : 0;
     l->now_ns = l->drained_ns = l->io->ops->now(l->io);
+    l->stride = l->to_look = 1;
     weir__loop_inbox_open(l->inbox, l);
     weir__base_list_init(&l->members);
     weir__base_list_init(&l->stoppers);
     weir__base_list_init(&l->locals);
     weir__time_wheel_init(&l->wheel, l->now_ns);
-    weir__loop_account_init(&l->account);
+    weir__loop_account_init(&l->account, l->io);
     l->work_member.stop = weir__loop_work_stop;
     *out = l;
     return 0;
@@ -108,11 +109,19 @@ struct weir__loop_handler *weir__loop_name(struct weir_loop *l, const char *name
 }
 
 void weir__loop_attribute(struct weir_loop *l, struct weir__loop_handler *h, uint64_t ref) {
-    weir__loop_frame_enter(&l->account, l->io, h, ref);
+    weir__loop_frame_enter(&l->account, h, ref);
 }
 
 void weir__loop_attribute_end(struct weir_loop *l) {
-    weir__loop_frame_leave(&l->account, l->io);
+    weir__loop_frame_leave(&l->account);
+}
+
+struct weir__loop_account *weir__loop_account_of(struct weir_loop *l) {
+    return &l->account;
+}
+
+const struct weir_buf *const *weir__loop_receiving(const struct weir_loop *l) {
+    return &l->io->receiving;
 }
 
 uint64_t weir__loop_entropy(struct weir_loop *l) {
@@ -130,7 +139,7 @@ void weir__loop_dirty_mark(struct weir_loop *l, struct weir__loop_dirty *d) {
 
 /* Takes the list as it stood: what becomes dirty again waits for the next drain, so that no source
  * can fill a fast socket for ever. */
-static void drain(struct weir_loop *l) {
+static WEIR_NOINLINE void drain_list(struct weir_loop *l) {
     struct weir__base_fifo now = l->dirty;
     struct weir__base_fifo_link *link;
     l->dirty = (struct weir__base_fifo){0};
@@ -140,25 +149,44 @@ static void drain(struct weir_loop *l) {
         l->worked++;
         d->drain(d);
     }
+}
+
+static void drain(struct weir_loop *l) {
+    if (!weir__base_fifo_empty(&l->dirty))
+        drain_list(l);
     l->since_drain = 0;
     l->drained_ns = l->now_ns;
 }
 
 /* --- dispatch ----------------------------------------------------------------------------- */
 
+/* Looks at the clock, and drains when it is time for that. Brisk completions share a look: a slow
+ * one costs as much as hundreds of looks, a brisk one as much as a few. */
+static WEIR_NOINLINE void look(struct weir_loop *l) {
+    uint64_t now = l->io->ops->now(l->io);
+    bool brisk = now - l->now_ns < WEIR__LOOP_BRISK_NS;
+    l->now_ns = now;
+    l->since_drain += l->stride - l->to_look;
+    if (unlikely(l->since_drain >= WEIR__LOOP_DRAIN_EVERY) ||
+        unlikely(now - l->drained_ns >= WEIR__LOOP_DRAIN_NS))
+        drain(l);
+    brisk = brisk && l->since_drain + WEIR__LOOP_STRIDE <= WEIR__LOOP_DRAIN_EVERY;
+    l->to_look = l->stride = brisk ? WEIR__LOOP_STRIDE : 1;
+}
+
 static unsigned dispatch(struct weir_loop *l, unsigned budget) {
     struct weir__io *io = l->io;
     struct weir__io_done d;
     unsigned n = 0;
     while (n < budget && io->ops->next(io, &d)) {
-        l->now_ns = io->ops->now(io);
         struct weir__loop_sink *sink = d.user;
         sink->done(sink, &d);
         n++;
-        if (++l->since_drain >= WEIR__LOOP_DRAIN_EVERY ||
-            l->now_ns - l->drained_ns >= WEIR__LOOP_DRAIN_NS)
-            drain(l);
+        if (--l->to_look == 0)
+            look(l);
     }
+    if (l->to_look != l->stride) /* what follows is told the time as it is now */
+        look(l);
     if (n == budget)
         l->look_only = true;
     l->worked += n;
@@ -224,6 +252,7 @@ static void run_closers(struct weir_loop *l) {
     run_nodes(l, weir__loop_inbox_take(l->inbox));
     while ((link = weir__base_fifo_pop(&due))) {
         struct weir__loop_node *n = (struct weir__loop_node *)(void *)link;
+        l->worked++;
         n->run(l, n);
     }
 }
@@ -474,12 +503,16 @@ static int turn_wait(struct weir_loop *l) {
     return slept;
 }
 
+/* Where nothing runs after the dispatch, its last look at the clock still tells the time. */
 static void turn_work(struct weir_loop *l) {
     unsigned done = dispatch(l, WEIR__LOOP_DISPATCH_MAX);
+    uint64_t worked = l->worked;
     drain(l);
     run_timers(l);
-    run_inbox(l);
-    run_tasks(l);
+    if (unlikely(!weir__loop_inbox_empty(l->inbox) || !weir__base_fifo_empty(&l->closers)))
+        run_inbox(l);
+    if (unlikely(!weir__base_fifo_empty(&l->tasks)))
+        run_tasks(l);
     drain(l);
     if (l->io->ops->submit) {
         l->io->ops->submit(l->io);
@@ -489,7 +522,11 @@ static void turn_work(struct weir_loop *l) {
     }
     advance_phase(l);
     drain(l);
+    bool idle = l->worked == worked && weir__base_fifo_empty(&l->graves) &&
+                l->phase == WEIR__LOOP_RUNNING && !l->io->ops->submit;
     bury(l);
+    if (!idle)
+        l->now_ns = l->io->ops->now(l->io);
 }
 
 /* A sample is at most 1 ms of work old, and long turns are longer. */
@@ -515,7 +552,6 @@ static WEIR_COLD void note_turn(struct weir_loop *l, uint64_t started, uint64_t 
 }
 
 static void turn_account(struct weir_loop *l, uint64_t started) {
-    l->now_ns = l->io->ops->now(l->io);
     uint64_t took = l->now_ns - started;
     weir__loop_add(&l->counters.busy_ns, took);
     weir__loop_add(&l->counters.turns, 1);

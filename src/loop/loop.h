@@ -5,7 +5,7 @@
  *   1 wait      sleep until the next deadline, or only look when something is ready; while results
  *               of much work keep coming, a moment in which nobody rings
  *   2 dispatch  the door's completions, one at a time, each to its sink; after 16 of them or
- *               100 us: 3
+ *               100 us: 3. The clock is read after each, or after four while they are brisk
  *   3 drain     channels that changed: marks, pull, flush; the list as it stood
  *   4 timers    what is due
  *   5 inbox     from other threads, then posted tasks, at most 64
@@ -32,6 +32,8 @@
 enum {
     WEIR__LOOP_DISPATCH_MAX = 256,
     WEIR__LOOP_DRAIN_EVERY = 16,
+    WEIR__LOOP_STRIDE = 4,       /* completions from one look at the clock to the next, */
+    WEIR__LOOP_BRISK_NS = 50000, /* while the last ones took less; otherwise one */
     WEIR__LOOP_DRAIN_NS = 100000,
     WEIR__LOOP_TASKS_MAX = 64,
     WEIR__LOOP_CROWD = 8,              /* with so much work out, results may wait for each other: */
@@ -57,12 +59,6 @@ struct weir__loop_dirty { /* {0} = clean */
 struct weir__loop_member {
     struct weir__base_link link;
     void (*stop)(struct weir__loop_member *m, bool abort);
-};
-
-struct weir__loop_grave { /* freed at the end of the turn, when nobody on the stack can still hold
-                             it */
-    struct weir__base_fifo_link link;
-    void (*bury)(struct weir__loop_grave *g);
 };
 
 struct weir__loop_env { /* the world a loop is born into */
@@ -101,11 +97,12 @@ struct weir_loop {
     uint64_t now_ns, slept; /* slept: waits that slept, so far */
     uint64_t worked;        /* completions, drains, timers and tasks, so far */
     uint64_t drained_ns, sampled_cpu_ns;
-    uint64_t notable_ns; /* a turn longer than this is the longest so far, or a long one */
-    unsigned since_drain;
-    bool look_only; /* something is ready: the next wait does not sleep */
-    bool late;      /* a member joined after the others were told to stop */
-    bool deaf;      /* the inbox is closed */
+    uint64_t notable_ns;      /* a turn longer than this is the longest so far, or a long one */
+    unsigned since_drain;     /* completions, as of the last look at the clock */
+    unsigned stride, to_look; /* completions from look to look, and until the next one */
+    bool look_only;           /* something is ready: the next wait does not sleep */
+    bool late;                /* a member joined after the others were told to stop */
+    bool deaf;                /* the inbox is closed */
     enum weir__loop_phase phase;
     uint64_t stop_seen, drain_until_ns;
     struct weir__base_fifo dirty, graves, tasks, closers;
@@ -156,7 +153,6 @@ void weir__loop_wake(struct weir_loop *l);
 void weir__loop_dirty_mark(struct weir_loop *l, struct weir__loop_dirty *d);
 void weir__loop_member_add(struct weir_loop *l, struct weir__loop_member *m);
 void weir__loop_member_remove(struct weir_loop *l, struct weir__loop_member *m);
-void weir__loop_bury(struct weir_loop *l, struct weir__loop_grave *g);
 /* A task of the loop's own, run in 5; n->run owns n. Loop. */
 void weir__loop_task(struct weir_loop *l, struct weir__loop_node *n);
 /* A close from elsewhere waits here until everything its thread sent before has run (see inbox

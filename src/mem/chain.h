@@ -21,7 +21,11 @@ static inline size_t weir__mem_slice_waste(struct weir_slice s) {
 /* True when s is the only reference on its buffer and never was shared: the rest of the buffer is
  * free to write. */
 WEIR_INLINE bool weir__mem_buf_exclusive(struct weir_slice s) {
-    return s.buf && !(s.buf->flags & WEIR__MEM_SHARED) && s.buf->refs == 1;
+    if (!s.buf)
+        return false;
+    uint64_t word = __atomic_load_n(&s.buf->word, __ATOMIC_RELAXED);
+    return likely(word == WEIR__MEM_ONE) ||
+           word == (WEIR__MEM_ONE | WEIR__MEM_FLAG(WEIR__MEM_WATCHED));
 }
 
 /* Bytes behind the end of an exclusive slice in its buffer; 0 otherwise. */
@@ -85,10 +89,11 @@ WEIR_INLINE void weir__mem_chain_link(struct weir_chain *c, struct weir_part *p)
     if (c->last && unlikely(c->last->slice.n == 0))
         weir__mem_chain_strip(c);
     p->next = NULL;
-    if (c->last)
-        c->last->next = p;
-    else
-        c->first = p;
+    if (likely(!c->last)) {
+        *c = (struct weir_chain){p, p, p->slice.n};
+        return;
+    }
+    c->last->next = p;
     c->last = p;
     c->bytes += p->slice.n;
 }

@@ -53,11 +53,13 @@ struct weir_buf {
 };
 _Static_assert(sizeof(struct weir_buf) == WEIR__MEM_HEAD_BYTES, "classes are sized for the header");
 
-/* A word with one reference and no flags. */
+/* A word with one reference and no flags; that of a flag alone. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define WEIR__MEM_ONE ((uint64_t)1)
+#define WEIR__MEM_FLAG(flag) ((uint64_t)(flag) << 32)
 #else
 #define WEIR__MEM_ONE ((uint64_t)1 << 32)
+#define WEIR__MEM_FLAG(flag) ((uint64_t)(flag))
 #endif
 
 struct weir_mem {

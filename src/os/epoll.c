@@ -37,29 +37,29 @@ int weir__os_epoll_del(int ep, int fd) {
 
 /* For kernels before 5.11, which count in milliseconds. */
 static int wait_ms(int ep, struct epoll_event *out, int max, int64_t timeout_ns) {
-    int64_t ms = timeout_ns < 0 ? -1 : timeout_ns / 1000000 + (timeout_ns % 1000000 != 0);
-    int rc = epoll_wait(ep, out, max, ms > INT_MAX ? INT_MAX : (int)ms);
-    return rc < 0 ? -errno : rc;
+    int64_t ms = timeout_ns / 1000000 + (timeout_ns % 1000000 != 0);
+    return (int)weir__os_raw(SYS_epoll_pwait, ep, (long)out, max, ms > INT_MAX ? INT_MAX : ms, 0,
+                             0);
 }
 
-/* A look needs no time, and is by far the most frequent call. */
-static int epoll_look(int ep, struct epoll_event *out, int max) {
+/* A look, or a wait without end (-1), needs no fraction of a millisecond, and is by far the most
+ * frequent call. */
+static int wait_plain(int ep, struct epoll_event *out, int max, int ms) {
     int rc = weir__os_fault(WEIR__OS_EPOLL_WAIT, NULL);
-    if (rc == 0)
-        rc = (int)weir__os_raw(SYS_epoll_pwait, ep, (long)out, max, 0, 0, 8);
-    return rc == -EINTR ? 0 : rc;
+    if (likely(rc == 0))
+        rc = (int)weir__os_raw(SYS_epoll_pwait, ep, (long)out, max, ms, 0, 0);
+    return unlikely(rc == -EINTR) ? 0 : rc;
 }
 
 int weir__os_epoll_wait(int ep, struct epoll_event *out, int max, int64_t timeout_ns) {
-    if (timeout_ns == 0)
-        return epoll_look(ep, out, max);
+    if (timeout_ns <= 0)
+        return wait_plain(ep, out, max, timeout_ns < 0 ? -1 : 0);
     /* What the kernel lacks does not change while we run: asked once, and only a cache. */
     static atomic_bool no_pwait2;
     struct timespec t = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
     int rc = weir__os_fault(WEIR__OS_EPOLL_WAIT, NULL);
     if (rc == 0 && !atomic_load_explicit(&no_pwait2, memory_order_relaxed)) {
-        rc = (int)weir__os_raw(SYS_epoll_pwait2, ep, (long)out, max,
-                               (long)(timeout_ns < 0 ? NULL : &t), 0, 0);
+        rc = (int)weir__os_raw(SYS_epoll_pwait2, ep, (long)out, max, (long)&t, 0, 0);
         if (unlikely(rc == -ENOSYS))
             atomic_store_explicit(&no_pwait2, true, memory_order_relaxed);
     } else if (rc == 0) {

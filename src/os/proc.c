@@ -1,14 +1,15 @@
 #include "os/proc.h"
 #include "os/file.h"
 #include "os/sock.h"
+#include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Lines of /proc/stat are at most this long, so that this holds at least 256 CPUs. */
-enum { STAT_BYTES = 256 * 128 };
+enum { STAT_BYTES = 256 * 128, STATUS_BYTES = 16384 };
 
 int weir__os_proc_id(void) {
     return (int)getpid();
@@ -59,6 +60,24 @@ uint64_t weir__os_proc_stat_idle(const char *text, const unsigned *cpus, unsigne
     return sum;
 }
 
+/* The number of a line "word:<tab>number". */
+static bool labelled(const char *text, const char *word, uint64_t *out) {
+    size_t n = strlen(word);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, word, n) && line[n] == ':' && line[n + 1] == '\t')
+            return number_at(line + n + 2, 0, out);
+        if (!*line)
+            break;
+    }
+    return false;
+}
+
+bool weir__os_proc_status_switches(const char *text, uint64_t *voluntary, uint64_t *involuntary) {
+    return labelled(text, "voluntary_ctxt_switches", voluntary) &&
+           labelled(text, "nonvoluntary_ctxt_switches", involuntary);
+}
+
 /* --- the kernel ------------------------------------------------------------------------------ */
 
 uint64_t weir__os_proc_resident(void) {
@@ -66,6 +85,15 @@ uint64_t weir__os_proc_resident(void) {
     if (weir__os_file_text("/proc/self/statm", text, sizeof text) < 0)
         return 0;
     return weir__os_proc_statm(text, (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+int weir__os_proc_switches(int tid, uint64_t *voluntary, uint64_t *involuntary) {
+    char path[64], text[STATUS_BYTES];
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+    int rc = weir__os_file_text(path, text, sizeof text);
+    if (rc < 0)
+        return rc;
+    return weir__os_proc_status_switches(text, voluntary, involuntary) ? 0 : -ENODATA;
 }
 
 uint64_t weir__os_proc_idle(const unsigned *cpus, unsigned n) {

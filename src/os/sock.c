@@ -196,6 +196,26 @@ static size_t count_bytes(const struct iovec *parts, unsigned n) {
     return bytes;
 }
 
+ssize_t weir__os_recv_slow(int fd, void *buf, size_t n) {
+    ssize_t rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_RECV, &n);
+        if (rc == 0)
+            rc = weir__os_raw(SYS_recvfrom, fd, (long)buf, (long)n, 0, 0, 0);
+    } while (rc == -EINTR);
+    return rc;
+}
+
+ssize_t weir__os_send_slow(int fd, const void *buf, size_t n, int flags) {
+    ssize_t rc;
+    do {
+        rc = weir__os_fault(WEIR__OS_SEND, &n);
+        if (rc == 0)
+            rc = weir__os_raw(SYS_sendto, fd, (long)buf, (long)n, flags, 0, 0);
+    } while (rc == -EINTR);
+    return rc;
+}
+
 ssize_t weir__os_sendv(int fd, const struct iovec *parts, unsigned n, bool more) {
     struct iovec cut[WEIR__OS_PARTS_MAX];
     struct msghdr m = {.msg_iov = (struct iovec *)parts, .msg_iovlen = n};

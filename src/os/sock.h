@@ -38,26 +38,24 @@ int weir__os_shutdown_write(int fd);
 /* Never retried: the descriptor is gone whatever it says. */
 int weir__os_close(int fd);
 
+/* Under a plan of faults, and again after a signal. */
+WEIR_COLD ssize_t weir__os_recv_slow(int fd, void *buf, size_t n);
+WEIR_COLD ssize_t weir__os_send_slow(int fd, const void *buf, size_t n, int flags);
+
 /* 0 from recv: end of stream. */
 WEIR_INLINE ssize_t weir__os_recv(int fd, void *buf, size_t n) {
-    ssize_t rc;
-    do {
-        rc = weir__os_fault(WEIR__OS_RECV, &n);
-        if (likely(rc == 0))
-            rc = weir__os_raw(SYS_recvfrom, fd, (long)buf, (long)n, 0, 0, 0);
-    } while (unlikely(rc == -EINTR));
-    return rc;
+    ssize_t rc = -EINTR;
+    if (likely(!weir__os_plan))
+        rc = weir__os_raw(SYS_recvfrom, fd, (long)buf, (long)n, 0, 0, 0);
+    return likely(rc != -EINTR) ? rc : weir__os_recv_slow(fd, buf, n);
 }
 
 WEIR_INLINE ssize_t weir__os_send(int fd, const void *buf, size_t n, bool more) {
-    ssize_t rc;
-    do {
-        rc = weir__os_fault(WEIR__OS_SEND, &n);
-        if (likely(rc == 0))
-            rc = weir__os_raw(SYS_sendto, fd, (long)buf, (long)n,
-                              MSG_NOSIGNAL | (more ? MSG_MORE : 0), 0, 0);
-    } while (unlikely(rc == -EINTR));
-    return rc;
+    int flags = MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+    ssize_t rc = -EINTR;
+    if (likely(!weir__os_plan))
+        rc = weir__os_raw(SYS_sendto, fd, (long)buf, (long)n, flags, 0, 0);
+    return likely(rc != -EINTR) ? rc : weir__os_send_slow(fd, buf, n, flags);
 }
 
 /* n parts of at most WEIR__OS_PARTS_MAX; empty parts are fine. */

@@ -48,14 +48,15 @@ struct line {
     size_t n;
 };
 
-/* A part that does not fit is left out whole. A ';' in a name would be two names. */
+/* A part that does not fit is left out whole. A ';' in a name would be two names, and a space the
+ * end of the stack for tools that split lines at the first one. */
 static void add_part(struct line *l, const char *before, const char *name) {
     size_t n = strlen(before) + strlen(name);
     if (l->n + n >= sizeof l->at)
         return;
     snprintf(l->at + l->n, sizeof l->at - l->n, "%s%s", before, name);
     for (char *c = l->at + l->n + strlen(before); *c; c++)
-        if (*c == ';' || *c == '\n')
+        if (*c == ';' || (unsigned char)*c <= ' ' || *c == 0x7f)
             *c = '_';
     l->n += n;
 }

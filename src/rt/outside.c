@@ -27,6 +27,12 @@ static void process(struct weir_group *g, struct weir__loop_process *out) {
     };
 }
 
+static bool switches(struct weir_group *g, unsigned index, struct weir__loop_switches *out) {
+    struct weir__rt *rt = g->world_data;
+    int tid = atomic_load(&rt->loops[index].seen.os.tid);
+    return tid && weir__os_proc_switches(tid, &out->voluntary, &out->involuntary) == 0;
+}
+
 static int queue(intptr_t handle, uint32_t *depth, uint32_t *depth_max) {
     return weir__os_error(weir__os_listener_queue((int)handle, depth, depth_max));
 }
@@ -34,6 +40,7 @@ static int queue(intptr_t handle, uint32_t *depth, uint32_t *depth_max) {
 const struct weir__loop_outside weir__rt_outside = {
     .group = group,
     .process = process,
+    .switches = switches,
     .queue = queue,
     .profile_start = weir_profile_start,
     .profile_folded = weir_profile_folded,

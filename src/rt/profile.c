@@ -28,6 +28,7 @@ struct account { /* what a handler had done, over all loops */
 struct counts {       /* at one end of the window */
     uint64_t busy_ns; /* of loops by the clock, of workers' jobs by their CPU clocks */
     uint64_t cpu_ns;  /* of all threads */
+    uint64_t long_turns;
     unsigned n;
     struct account handlers[WEIR__LOOP_HANDLERS_MAX];
 };
@@ -40,6 +41,8 @@ struct take { /* a profile under way */
     unsigned n_threads, n_timed;
     struct weir__rt_window window;
     struct counts before, after;
+    unsigned n_turns;
+    struct weir_long_turn turns[WEIR_LONG_TURNS]; /* the last ones, at the window's end */
 };
 
 struct weir__rt_profile_job { /* a profile with a thread of its own */
@@ -48,6 +51,7 @@ struct weir__rt_profile_job { /* a profile with a thread of its own */
     struct weir_profile_options o;
     void (*done)(struct weir_profile *p, int code, void *user);
     void *user;
+    int tid; /* of its thread, before it yields */
 };
 
 /* --- what the accounting says ---------------------------------------------------------------- */
@@ -66,6 +70,7 @@ static void count_loop(struct counts *c, struct weir_loop *l) {
     struct weir__loop_account *a = &l->account;
     unsigned n = atomic_load_explicit(&a->n_handlers, memory_order_acquire);
     c->busy_ns += atomic_load_explicit(&l->counters.busy_ns, memory_order_relaxed);
+    c->long_turns += atomic_load_explicit(&l->pauses[WEIR_PAUSE_TURN].count, memory_order_relaxed);
     for (unsigned i = 0; i < n; i++) {
         struct weir__loop_handler *h = &a->handlers[i];
         struct account *x = account_of(c, h->name);
@@ -131,6 +136,32 @@ static double busy_share(const struct account *from, const struct account *to, d
     return ((double)(to->calls - from->calls) * mean + jobs) / busy;
 }
 
+/* What a turn used of a CPU within the window; it is taken to be even. */
+static double turn_cpu_ns(const struct take *t, const struct weir_long_turn *turn) {
+    uint64_t from = turn->at_ns, until = turn->at_ns + turn->length_ns;
+    from = from > t->window.from_ns ? from : t->window.from_ns;
+    until = until < t->window.until_ns ? until : t->window.until_ns;
+    return until > from ? (double)turn->cpu_ns * (double)(until - from) / (double)turn->length_ns
+                        : 0;
+}
+
+/* Of the CPU time: what turns used that were so long that the watchdog saw the handler in them. A
+ * few timed calls may all be usual ones, so a handler has at least this. Where more turns were long
+ * than are remembered, those that are stand for all. < 0: none was. */
+static double turns_share(const struct take *t, const char *name, double cpu) {
+    double ns = 0, ended = 0, counted = (double)(t->after.long_turns - t->before.long_turns);
+    for (unsigned i = 0; i < t->n_turns; i++) {
+        const struct weir_long_turn *turn = &t->turns[i];
+        double used = turn_cpu_ns(t, turn);
+        ended += turn->over && used > 0;
+        if (turn->n_handlers && strcmp(turn->handlers[0], name) == 0)
+            ns += used;
+    }
+    if (cpu <= 0 || ns <= 0)
+        return -1;
+    return ns * (ended > 0 && counted > ended ? counted / ended : 1) / cpu;
+}
+
 static void compare_accounts(struct take *t, struct weir_profile *p) {
     double busy = (double)(t->after.busy_ns - t->before.busy_ns), cpu = (double)p->summary.cpu_ns;
     for (unsigned i = 0; i < p->summary.n_handlers; i++) {
@@ -140,6 +171,9 @@ static void compare_accounts(struct take *t, struct weir_profile *p) {
         double share = to && from ? cpu_share(from, to, cpu) : -1;
         if (share < 0 && to && from)
             share = busy_share(from, to, busy);
+        double turns = turns_share(t, h->name, cpu);
+        if (to && from && to->cpu_timed - from->cpu_timed < TIMED_MIN && turns > share)
+            share = turns;
         h->account_share = share;
     }
 }
@@ -212,6 +246,7 @@ static void end(struct take *t) {
     time_by(t, NULL);
     count(t, &t->after);
     weir__os_mutex_unlock(&c->mutex);
+    t->n_turns = weir__rt_watchdog_turns(&t->rt->watchdog, t->turns, WEIR_LONG_TURNS);
 }
 
 /* --- what it says ---------------------------------------------------------------------------- */
@@ -282,6 +317,11 @@ static int options_of(const struct weir_profile_options *o, struct weir_profile_
     return out->ms <= MS_MAX && out->hz <= HZ_MAX ? 0 : WEIR_EINVAL;
 }
 
+/* Whether this is the thread of the last profile, which the next one would have to wait for. */
+static bool from_done(const struct weir__rt_crowd *c) {
+    return c->job && c->job->tid == weir__os_thread_tid();
+}
+
 /* One profile of a group at a time. */
 static int claim(struct weir_group *g, struct weir__rt **out) {
     if (g->world != &weir__rt_world)
@@ -293,6 +333,7 @@ static int claim(struct weir_group *g, struct weir__rt **out) {
              : c->code == -ENOTSUP ? WEIR_ENOTSUP
              : c->code < 0         ? weir__os_error(c->code)
              : c->profiling        ? WEIR_EAGAIN
+             : from_done(c)        ? WEIR_EAGAIN
                                    : 0;
     if (rc == 0)
         c->profiling = true;
@@ -326,9 +367,10 @@ int weir_profile_take(struct weir_group *g, const struct weir_profile_options *o
 static void job_body(void *user) {
     struct weir__rt_profile_job *j = user;
     struct weir_profile *p = NULL;
+    j->tid = weir__os_thread_tid();
     int rc = take(j->rt, &j->o, &p);
+    yield(j->rt); /* first, so that who learns from done that it is over can take the next */
     j->done(p, rc, j->user);
-    yield(j->rt);
 }
 
 void weir__rt_profile_job_join(struct weir__rt_crowd *c) {
@@ -346,7 +388,7 @@ int weir_profile_start(struct weir_group *g, const struct weir_profile_options *
     int rc = options_of(options, &o);
     if (rc < 0 || (rc = claim(g, &rt)) < 0)
         return rc;
-    weir__rt_profile_job_join(&rt->crowd); /* it has yielded: it ends at once */
+    weir__rt_profile_job_join(&rt->crowd); /* it has yielded: only its done may still run */
     struct weir__rt_profile_job *j = weir__mem_raw_new(sizeof *j);
     rc = WEIR_ENOMEM;
     if (j) {

@@ -15,10 +15,24 @@ static const char *doubt(const struct weir_profile_handler *h) {
     if (percent(h->share) < WEIR__RT_VERDICT_SHARE_MIN)
         return "its share is small";
     if (h->account_share < 0)
-        return "the engine's accounting has no figure for it";
+        return "none of its few calls was timed; /debug/loops names turns over watchdog_ms";
     if ((apart < 0 ? -apart : apart) * 100 > WEIR__RT_VERDICT_APART_MAX)
         return "the engine's accounting says something else";
     return NULL;
+}
+
+struct name {
+    char text[41];
+};
+
+/* A line break in it would end the sentence. */
+static struct name name_of(const struct weir_profile_handler *h) {
+    struct name out;
+    snprintf(out.text, sizeof out.text, "%s", h->name);
+    for (char *c = out.text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    return out;
 }
 
 static void by_handler(struct weir_profile_summary *s, const struct weir_profile_handler *h) {
@@ -33,9 +47,9 @@ static void by_handler(struct weir_profile_summary *s, const struct weir_profile
         v->share = h->share;
     }
     snprintf(v->text, sizeof v->text,
-             "%s: handler %.40s has %d %% of %u samples, met in %u of %d parts of the window; by "
+             "%s: handler %s has %d %% of %u samples, met in %u of %d parts of the window; by "
              "the engine's accounting %s%s%s",
-             why ? "no cause can be named" : "the CPU time is used by a handler", h->name,
+             why ? "no cause can be named" : "the CPU time is used by a handler", name_of(h).text,
              percent(h->share), s->samples, h->parts, WEIR__RT_VERDICT_PARTS, account,
              why ? ": " : "", why ? why : "");
 }
@@ -47,9 +61,9 @@ void weir__rt_verdict(struct weir_profile_summary *s) {
     *v = (struct weir_profile_verdict){.cause = WEIR_PROFILE_UNKNOWN};
     if (s->samples < WEIR__RT_VERDICT_SAMPLES_MIN) {
         snprintf(v->text, sizeof v->text,
-                 "no cause can be named: %u samples, and %d are needed; the threads used %llu ms "
+                 "no cause can be named: %u sample%s, and %d are needed; the threads used %llu ms "
                  "of CPU time in %llu ms",
-                 s->samples, WEIR__RT_VERDICT_SAMPLES_MIN,
+                 s->samples, s->samples == 1 ? "" : "s", WEIR__RT_VERDICT_SAMPLES_MIN,
                  (unsigned long long)(s->cpu_ns / 1000000),
                  (unsigned long long)(s->window_ns / 1000000));
     } else if (moved * 2 > s->samples) {

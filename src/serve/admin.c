@@ -17,10 +17,11 @@
 #include <stdio.h>
 
 enum {
-    READ_MS = 5000,       /* from the connection to the end of its request */
-    CONNECTIONS_MAX = 64, /* that get an answer */
-    REFUSALS_MAX = 64,    /* more that are told why they get none; the rest is reset */
-    END_MS = 100,         /* for answers that are on their way when the group has ended */
+    READ_MS = 5000,        /* from the connection to the end of its request */
+    CONNECTIONS_MAX = 64,  /* that get an answer */
+    REFUSALS_MAX = 64,     /* more that are told why they get none; the rest is reset */
+    IDLE_MS = 2 * READ_MS, /* longer, so that a late request is answered */
+    END_MS = 100,          /* for answers that are on their way when the group has ended */
 };
 
 struct weir_admin {
@@ -40,6 +41,7 @@ struct visit { /* a connection */
     struct weir_ctx *ctx;
     struct weir_timer late;
     enum state state;
+    bool heard; /* a byte at least */
 };
 
 /* --- answering ------------------------------------------------------------------------------- */
@@ -50,6 +52,7 @@ static const char *reason_of(int status) {
     case 400: return "Bad Request";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
     case 431: return "Request Header Fields Too Large";
     default: return "Service Unavailable";
     }
@@ -195,6 +198,7 @@ static void request(struct visit *v, struct weir_chain *in) {
 
 static int visit_read(struct weir_ctx *c, struct weir_chain *in) {
     struct visit *v = weir_ctx_state(c);
+    v->heard = true;
     if (v->state == READING)
         request(v, in);
     if (v->state != READING)
@@ -204,7 +208,10 @@ static int visit_read(struct weir_ctx *c, struct weir_chain *in) {
 
 static void visit_late(struct weir_timer *t) {
     struct visit *v = container_of(t, struct visit, late);
-    weir_chan_close(weir_ctx_chan(v->ctx), WEIR_ABORT);
+    if (v->heard)
+        refuse(v, 408, "the request was not whole after 5 seconds");
+    else
+        weir_chan_close(weir_ctx_chan(v->ctx), WEIR_DRAIN); /* nobody waits for an answer */
 }
 
 static int visit_open(struct weir_ctx *c, const void *config) {
@@ -224,8 +231,10 @@ static int visit_open(struct weir_ctx *c, const void *config) {
 static void visit_eof(struct weir_ctx *c, bool clean) {
     struct visit *v = weir_ctx_state(c);
     (void)clean;
-    if (v->state == READING)
-        weir_chan_close(weir_ctx_chan(c), WEIR_DRAIN);
+    if (v->state != READING)
+        return;
+    weir_timer_disarm(&v->late);
+    weir_chan_close(weir_ctx_chan(c), WEIR_DRAIN);
 }
 
 static void visit_event(struct weir_ctx *c, int what, const void *data) {
@@ -284,8 +293,9 @@ static void add_queue(struct weir__serve_listener *s, void *user) {
     told->queue_depth_max += depth_max;
 }
 
-static void queues(struct weir_loop *l, struct weir__admin_told *out) {
+static void tell(struct weir_loop *l, struct weir__admin_told *out) {
     weir__serve_listener_each(l, add_queue, out);
+    (void)weir_proxy_stats(l, &out->proxy);
 }
 
 static int open_all(struct weir_admin *a, struct weir_group *watched, const char *address) {
@@ -295,10 +305,10 @@ static int open_all(struct weir_admin *a, struct weir_group *watched, const char
         .address = address,
         .stages = line,
         .n_stages = 1,
-        .limits = {.idle_ms = READ_MS, .drain_ms = READ_MS, .half_open = true},
+        .limits = {.idle_ms = IDLE_MS, .drain_ms = READ_MS, .half_open = true},
     };
     struct weir_loop *l = weir_group_loop(a->group, 0);
-    a->admin = weir__admin_new(watched, l, queues);
+    a->admin = weir__admin_new(watched, l, tell);
     if (!a->admin)
         return WEIR_ENOMEM;
     int rc = weir_serve(a->group, &o, &a->server);

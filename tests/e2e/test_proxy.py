@@ -1,11 +1,24 @@
 """weir echo and weir linkd behind a load balancer: PROXY protocol, versions 1 and 2."""
 
+import contextlib
+import re
 import socket
 import struct
 
 import pytest
 
-from servers import PING, PONG, REQUEST, RESPONSE, frame, receive, receive_frame, run, serving
+from servers import (
+    PING,
+    PONG,
+    REQUEST,
+    RESPONSE,
+    eventually,
+    frame,
+    receive,
+    receive_frame,
+    run,
+    serving,
+)
 
 LINE = b"PROXY TCP4 203.0.113.7 203.0.113.1 4711 443\r\n"
 SIGN = b"\r\n\r\n\0\r\nQUIT\n"
@@ -79,9 +92,52 @@ def test_nobody_else_is_served(door, head):
             assert receive(witness, 1) == b"2"
 
 
-def test_who_is_not_trusted_is_not_heard(door):
-    with serving("echo", "--proxy-protocol", "10.0.0.0/8,unix", *door) as s, s.connect() as c:
+def expect_no_hearing(s):
+    """The reset may come while this side still connects."""
+    with contextlib.suppress(ConnectionResetError), s.connect() as c:
         expect_reset(c)
+
+
+def test_who_is_not_trusted_is_not_heard(door):
+    with serving("echo", "--proxy-protocol", "10.0.0.0/8,unix", *door) as s:
+        expect_no_hearing(s)
+
+
+def told(s):
+    """What the only loop has counted, and the same of /metrics."""
+    text = s.page("/metrics")
+    reasons = dict(re.findall(r'^weir_proxy_refused_total\{.*reason="(\w+)"\} (\d+)$', text, re.M))
+    proxy = s.page("/stats")["loops"][0]["proxy"]
+    return proxy, {name: int(n) for name, n in reasons.items()}
+
+
+def test_an_operator_sees_why_connections_end():
+    watched = ("--loops", "1", "--admin", "127.0.0.1:0")
+    none = {"trust": 0, "header": 0, "size": 0, "time": 0, "memory": 0}
+    with serving("echo", "--proxy-protocol", "127.0.0.1", *watched) as s:
+        with s.connect() as slow, s.connect() as good:
+            slow.sendall(b"PROXY ")
+            good.sendall(binary() + b"x")
+            assert receive(good, 1) == b"x"
+            for head in (b"GET / HTTP/1.1\r\n\r\n", LINE[:20] + b"!" * 100):
+                with s.connect() as c:
+                    c.sendall(head)
+                    expect_reset(c)
+            with s.connect() as c:
+                c.sendall(SIGN + b"\x21\x11\xff\xff")
+                expect_reset(c)
+            with s.connect() as c:  # a health check
+                c.shutdown(socket.SHUT_WR)
+                assert c.recv(1) == b""
+            expect_reset(slow)
+            refused = {**none, "header": 2, "size": 1, "time": 1}
+            assert eventually(lambda: told(s)[0]["refused"] == refused), told(s)
+            proxy, metrics = told(s)
+            assert (proxy["headers"], proxy["without"], proxy["silent"]) == (1, 0, 1)
+            assert metrics == refused
+    with serving("echo", "--proxy-protocol", "10.0.0.0/8", *watched) as s:
+        expect_no_hearing(s)
+        assert eventually(lambda: told(s)[0]["refused"] == {**none, "trust": 1}), told(s)
 
 
 @pytest.mark.parametrize(

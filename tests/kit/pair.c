@@ -17,15 +17,26 @@ enum {
 };
 
 const struct pair_kind pair_kinds[] = {
-    {"lt", {"lt", "lt"}},          {"et", {"et", "et"}},
-    {"defer", {"defer", "defer"}}, {"uring", {"uring", "uring"}},
-    {"sim", {"sim", "sim"}},       {"lt-et", {"lt", "et"}},
-    {"et-lt", {"et", "lt"}},       {"defer-lt", {"defer", "lt"}},
-    {"lt-defer", {"lt", "defer"}}, {"lt-uring", {"lt", "uring"}},
-    {"uring-lt", {"uring", "lt"}}, {"et-uring", {"et", "uring"}},
-    {"uring-et", {"uring", "et"}}, {"unix-lt", {"lt", "lt"}},
-    {"unix-et", {"et", "et"}},     {"unix-uring", {"uring", "uring"}},
-    {"unix-sim", {"sim", "sim"}},  {NULL, {NULL, NULL}},
+    {"lt", {"lt", "lt"}},
+    {"et", {"et", "et"}},
+    {"defer", {"defer", "defer"}},
+    {"uring", {"uring", "uring"}},
+    {"sim", {"sim", "sim"}},
+    {"lt-et", {"lt", "et"}},
+    {"et-lt", {"et", "lt"}},
+    {"defer-lt", {"defer", "lt"}},
+    {"lt-defer", {"lt", "defer"}},
+    {"lt-uring", {"lt", "uring"}},
+    {"uring-lt", {"uring", "lt"}},
+    {"et-uring", {"et", "uring"}},
+    {"uring-et", {"uring", "et"}},
+    {"unix-lt", {"lt", "lt"}},
+    {"unix-et", {"et", "et"}},
+    {"unix-uring", {"uring", "uring"}},
+    {"unix-sim", {"sim", "sim"}},
+    {"bare-uring", {"bare", "uring"}},
+    {"unix-bare", {"bare", "bare"}},
+    {NULL, {NULL, NULL}},
 };
 
 const struct pair_kind *pair_kind_of(const char *name) {
@@ -57,7 +68,11 @@ static int door_new(struct pair_side *s, const char *door, const char **why) {
     c.defer = !strcmp(door, "defer");
     if (!strcmp(door, "sim"))
         return weir__iosim_door_new(s->pair->net, &c, &s->io);
-    if (!strcmp(door, "uring"))
+    if (!strcmp(door, "bare")) { /* as an older kernel has it, and every send a request */
+        c.uring_without = WEIR__URING_FEATURES;
+        c.defer = true;
+    }
+    if (!strcmp(door, "uring") || !strcmp(door, "bare"))
         return weir__uring_new(&c, &s->io, why);
     return weir__epoll_new(&c, &s->io, why);
 }

@@ -117,7 +117,7 @@ static const struct sweep_errnos recv_request = {
     1};
 static const struct sweep_errnos send_request = {
     "send request",
-    {EINTR, EAGAIN, EPIPE, ECONNRESET, ENOBUFS, ENOMEM, ETIMEDOUT, EHOSTUNREACH},
+    {EINTR, EAGAIN, EPIPE, ECONNRESET, ENOBUFS, ENOMEM, ETIMEDOUT, EHOSTUNREACH, EOPNOTSUPP},
     {EPIPE, ENOBUFS},
     1};
 
@@ -127,7 +127,9 @@ static const struct sweep_errnos *of_request(unsigned opcode) {
     case OP_ACCEPT: return &accept_request;
     case OP_RECV: return &recv_request;
     case OP_SEND:
-    case OP_SENDMSG: return &send_request;
+    case OP_SENDMSG:
+    case OP_SEND_ZC:
+    case OP_SENDMSG_ZC: return &send_request;
     default: return NULL;
     }
 }

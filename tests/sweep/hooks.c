@@ -275,11 +275,10 @@ static WEIR_TLS struct spoilt {
     int res;
 } spoilt[SPOILT];
 static WEIR_TLS unsigned n_spoilt;
-static WEIR_TLS struct uring_cqe spoilt_cqe;
-static WEIR_TLS int spoilt_now = -1; /* which one _peek has shown */
 
 static void shorten(struct uring_sqe *e) {
-    struct msghdr *m = e->opcode == OP_SENDMSG ? (struct msghdr *)(uintptr_t)e->addr : NULL;
+    bool message = e->opcode == OP_SENDMSG || e->opcode == OP_SENDMSG_ZC;
+    struct msghdr *m = message ? (struct msghdr *)(uintptr_t)e->addr : NULL;
     if (m) {
         m->msg_iovlen = 1;
         if (m->msg_iov->iov_len > fault.short_max)
@@ -300,55 +299,69 @@ static void spoil(const struct weir__uring_ring *r, struct uring_sqe *e) {
     *e = (struct uring_sqe){.opcode = OP_NOP, .fd = -1, .user_data = e->user_data};
 }
 
-static WEIR_TLS int full_enter; /* what the next enter of a full ring answers; 0: as it goes */
+/* The completions of what was spoilt, which are there as soon as the kernel has seen it. */
+static void spoil_results(struct weir__uring_ring *r) {
+    uint32_t end = __atomic_load_n(r->cq_tail, __ATOMIC_ACQUIRE);
+    for (uint32_t at = r->head; at != end; at++) {
+        struct uring_cqe *e = &r->cqes[at & r->cq_mask];
+        for (unsigned i = 0; i < n_spoilt; i++) {
+            if (spoilt[i].ring != r || spoilt[i].user_data != e->user_data || e->res)
+                continue;
+            e->res = spoilt[i].res;
+            spoilt[i] = spoilt[--n_spoilt];
+            break;
+        }
+    }
+}
 
-struct uring_sqe *__real_weir__uring_ring_sqe(struct weir__uring_ring *r);
-struct uring_sqe *__wrap_weir__uring_ring_sqe(struct weir__uring_ring *r);
-struct uring_sqe *__wrap_weir__uring_ring_sqe(struct weir__uring_ring *r) {
+/* A ring that looks full to who wants an entry until it is entered again, and what that answers. */
+static WEIR_TLS struct {
+    struct weir__uring_ring *ring;
+    uint32_t entries;
+    int answer; /* 0: as it goes */
+} full;
+
+static void fill_up(struct weir__uring_ring *r) {
     if (!hit(SWEEP_RING, SWEEP_FULL))
-        return __real_weir__uring_ring_sqe(r);
-    full_enter = fault.error == EAGAIN ? 0 : -fault.error;
-    return NULL;
+        return;
+    full.ring = r;
+    full.entries = r->sq_entries;
+    full.answer = fault.error == EAGAIN ? 0 : -fault.error;
+    r->sq_entries = weir__uring_ring_unsubmitted(r);
+}
+
+static int room_again(struct weir__uring_ring *r) {
+    if (full.ring != r)
+        return 0;
+    full.ring = NULL;
+    r->sq_entries = full.entries;
+    return full.answer;
 }
 
 int __real_weir__uring_ring_enter(struct weir__uring_ring *r, int64_t timeout_ns);
 int __wrap_weir__uring_ring_enter(struct weir__uring_ring *r, int64_t timeout_ns);
 int __wrap_weir__uring_ring_enter(struct weir__uring_ring *r, int64_t timeout_ns) {
-    int rc = full_enter;
-    full_enter = 0;
+    int rc = room_again(r);
     if (rc < 0)
         return rc;
+    if (hit(SWEEP_RING, SWEEP_ENTER))
+        return fault.error == EAGAIN || fault.error == EBUSY ? 0 : -fault.error;
     for (uint32_t at = *r->sq_tail; at != r->tail; at++) {
         struct uring_sqe *e = &r->sqes[at & r->sq_mask];
         if (hit(SWEEP_OP, e->opcode))
             spoil(r, e);
     }
-    return __real_weir__uring_ring_enter(r, timeout_ns);
+    rc = __real_weir__uring_ring_enter(r, timeout_ns);
+    spoil_results(r);
+    fill_up(r);
+    return rc;
 }
 
-const struct uring_cqe *__real_weir__uring_ring_peek(const struct weir__uring_ring *r);
-const struct uring_cqe *__wrap_weir__uring_ring_peek(const struct weir__uring_ring *r);
-const struct uring_cqe *__wrap_weir__uring_ring_peek(const struct weir__uring_ring *r) {
-    const struct uring_cqe *e = __real_weir__uring_ring_peek(r);
-    spoilt_now = -1;
-    for (unsigned i = 0; e && i < n_spoilt; i++) {
-        if (spoilt[i].ring != r || spoilt[i].user_data != e->user_data)
-            continue;
-        spoilt_now = (int)i;
-        spoilt_cqe = *e;
-        spoilt_cqe.res = spoilt[i].res;
-        return &spoilt_cqe;
-    }
-    return e;
-}
-
-void __real_weir__uring_ring_pop(struct weir__uring_ring *r);
-void __wrap_weir__uring_ring_pop(struct weir__uring_ring *r);
-void __wrap_weir__uring_ring_pop(struct weir__uring_ring *r) {
-    if (spoilt_now >= 0)
-        spoilt[spoilt_now] = spoilt[--n_spoilt];
-    spoilt_now = -1;
-    __real_weir__uring_ring_pop(r);
+void __real_weir__uring_ring_fini(struct weir__uring_ring *r);
+void __wrap_weir__uring_ring_fini(struct weir__uring_ring *r);
+void __wrap_weir__uring_ring_fini(struct weir__uring_ring *r) {
+    (void)room_again(r);
+    __real_weir__uring_ring_fini(r);
 }
 
 /* --- a run ------------------------------------------------------------------------------------ */
@@ -381,7 +394,7 @@ void sweep_begin(const struct sweep_fault *f) {
     faulty = f != NULL;
     fault = f ? *f : (struct sweep_fault){0};
     n_pools = n_spoilt = 0;
-    full_enter = 0;
+    full.ring = NULL;
     n_hit = n_threads = 0;
     memset((void *)seen, 0, sizeof seen);
     memset(os_plan, 0, sizeof os_plan);

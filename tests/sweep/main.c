@@ -102,7 +102,7 @@ static bool honest(const char *variant, enum sweep_place place, unsigned kind, i
     if (strcmp(variant, "et") != 0 || place != SWEEP_OS)
         return true;
     bool transfer = kind == WEIR__OS_RECV || kind == WEIR__OS_SEND || kind == WEIR__OS_SENDFILE ||
-                    kind == WEIR__OS_ACCEPT;
+                    kind == WEIR__OS_ACCEPT || kind == WEIR__OS_FDS;
     return !transfer || (error != EAGAIN && error != 0);
 }
 

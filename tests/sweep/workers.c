@@ -8,8 +8,13 @@
 #include "weir/job.h"
 #include "weir/proxy.h"
 #include "weir/sim.h"
+#include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
@@ -131,6 +136,53 @@ static int admin(const char *variant) {
     return rc < 0 ? rc : started < 0 ? started : ended;
 }
 
+/* One page asked for as a browser does; the patience is for failures that go on. */
+static int ask(const char *address, const char *path) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct timeval patience = {.tv_sec = 2};
+    char text[256];
+    int n = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = WEIR_EREFUSED;
+    at.sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0 && send(fd, text, (size_t)n, 0) == n)
+        rc = recv(fd, text, 12, MSG_WAITALL) == 12 && !memcmp(text, "HTTP/1.1 200", 12)
+                 ? 0
+                 : WEIR_ETRUNCATED;
+    while (rc == 0 && (n = (int)recv(fd, text, sizeof text, 0)) != 0)
+        rc = n < 0 ? WEIR_ERESET : 0;
+    close(fd);
+    return rc;
+}
+
+static int ask_for_all(const char *address) {
+    static const char *const paths[] = {"/",        "/stats",       "/metrics",
+                                        "/healthz", "/debug/loops", "/debug/findings?seconds=1"};
+    int rc = 0;
+    sweep_aside(true);
+    for (unsigned i = 0; i < sizeof paths / sizeof paths[0] && rc == 0; i++)
+        rc = ask(address, paths[i]);
+    sweep_aside(false);
+    return rc;
+}
+
+static int admin_pages(const char *variant) {
+    (void)variant;
+    struct weir_group_options o = {.size = sizeof o, .loops = 1};
+    struct weir_group *g;
+    struct weir_admin *a;
+    int rc = weir_group_new(&o, &g);
+    if (rc < 0)
+        return rc;
+    rc = weir_admin_serve(g, "127.0.0.1:0", &a);
+    int started = weir_group_start(g);
+    if (rc >= 0 && started >= 0)
+        rc = ask_for_all(weir_admin_address(a));
+    weir_group_stop(g, 0);
+    int ended = weir_group_join(g);
+    return rc < 0 ? rc : started < 0 ? started : ended;
+}
+
 /* --- the simulation --------------------------------------------------------------------------- */
 
 static void answered(struct weir_chan *ch, int status, void *user) {
@@ -200,11 +252,26 @@ static int proxied(const char *door) {
     return rc < 0 ? rc : world_close(&w, end_talk(&w, &s, &c));
 }
 
+/* A header that never comes. */
+static int proxy_late(const char *door) {
+    static const struct weir_proxy_options options = {.size = sizeof options, .header_ms = 100};
+    struct world w;
+    struct weir_stage front = {&weir_proxy_handler, &options};
+    struct end s = {.front = &front}, c = {0};
+    int rc = world_open(&w, door);
+    if (rc < 0)
+        return rc;
+    rc = world_close(&w, end_talk(&w, &s, &c));
+    return rc == WEIR_ERESET ? 0 : rc;
+}
+
 const struct sweep_scenario sweep_workers[] = {
     {"group_files", group_files, .cold = false},
     {"admin", admin, .cold = false},
+    {"admin_pages", admin_pages, .cold = false},
     {"sim_jobs", sim_jobs, .cold = false},
     {"jobs_nowhere", jobs_nowhere, .variants = sweep_doors},
     {"proxied", proxied, .variants = sweep_doors},
+    {"proxy_late", proxy_late, .variants = sweep_doors},
     {0},
 };

@@ -226,7 +226,7 @@ static bool jump(struct world *w) {
  * its sockets, when it comes to it. */
 static bool grace(struct world *w) {
     bool broken = w->side[SERVER].error || w->side[CLIENT].error;
-    if (w->graces == GRACES || (!broken && sweep_persists()))
+    if (w->graces == GRACES || (!broken && !w->stalled && sweep_persists()))
         return false;
     w->graces++;
     w->limit_ns += LIMIT_MS * UINT64_C(1000000);

@@ -66,26 +66,23 @@ void weir_linkd_resume(struct weir_linkd_call *x) {
     weir__linkd_leave(s);
 }
 
+WEIR_INLINE struct weir__linkd_head response_head(const struct weir_linkd_call *x,
+                                                  const struct weir_chain *c) {
+    return (struct weir__linkd_head){.type = WEIR_LINKD_RESPONSE,
+                                     .service = x->service,
+                                     .id = x->id,
+                                     .length = (uint32_t)c->bytes};
+}
+
 /* One RESPONSE is all of it. */
-WEIR_INLINE int put_answer(struct weir__linkd_session *s, struct weir_linkd_call *x,
-                           struct weir_chain *c) {
-    struct weir__linkd_head h = {.type = WEIR_LINKD_RESPONSE,
-                                 .service = x->service,
-                                 .id = x->id,
-                                 .length = (uint32_t)c->bytes};
+static int answer_whole(struct weir_linkd_call *x, struct weir_chain *c) {
+    struct weir__linkd_session *s = x->s;
+    struct weir__linkd_head h = response_head(x, c);
     uint8_t *p = weir__linkd_place(s, WEIR_LINKD_HEAD_BYTES, c);
-    if (unlikely(!p))
+    if (!p)
         return WEIR_ENOMEM;
     weir__linkd_put_head(p, &h);
     s->line->stats->answered++;
-    return 0;
-}
-
-static int answer_whole(struct weir_linkd_call *x, struct weir_chain *c) {
-    struct weir__linkd_session *s = x->s;
-    int rc = put_answer(s, x, c);
-    if (rc < 0)
-        return rc;
     x->flags |= WEIR__LINKD_SEND_END | WEIR__LINKD_SEND_DONE;
     weir__linkd_enter(s);
     weir__linkd_end(x, 0);
@@ -113,23 +110,49 @@ WEIR_NOINLINE static int answer_later(struct weir_linkd_call *x, struct weir_cha
     return answer_whole(x, c);
 }
 
-/* The usual answer is whole and comes from inside call(), which ends x when it returns. */
+/* x, in its DIRECT stage, is over when its call() returns. */
+WEIR_INLINE void answered(struct weir_linkd_call *x) {
+    x->s->line->stats->answered++;
+    x->flags |= WEIR__LINKD_SEND_END | WEIR__LINKD_SEND_DONE | WEIR__LINKD_OVER;
+}
+
+WEIR_NOINLINE static int answer_apart(struct weir_linkd_call *x, struct weir_chain *c) {
+    struct weir__linkd_head h = response_head(x, c);
+    uint8_t *p = weir__linkd_place_apart(x->s, WEIR_LINKD_HEAD_BYTES, c);
+    if (unlikely(!p))
+        return WEIR_ENOMEM;
+    weir__linkd_put_head(p, &h);
+    answered(x);
+    return 0;
+}
+
+WEIR_NOINLINE static int answer_behind(struct weir__linkd_session *s, struct weir_chain *c) {
+    weir__mem_chain_append(&s->out, c);
+    return 0;
+}
+
+/* The usual answer is whole, has room in front, and comes from inside call(). */
 int weir_linkd_answer(struct weir_linkd_call *x, struct weir_chain *c) {
     enum { BEGUN = WEIR__LINKD_OVER | WEIR__LINKD_SEND_END | WEIR__LINKD_SEND_BEGUN };
     struct weir__linkd_session *s = x->s;
     if (unlikely((x->flags & (BEGUN | WEIR__LINKD_DIRECT)) != WEIR__LINKD_DIRECT ||
                  x->staged.bytes || !c || c->bytes > s->decoder.frame_max))
         return answer_later(x, c);
-    int rc = put_answer(s, x, c);
-    if (unlikely(rc < 0))
-        return rc;
-    x->flags |= WEIR__LINKD_SEND_END | WEIR__LINKD_SEND_DONE | WEIR__LINKD_OVER;
-    s->open--;
+    if (unlikely(!weir__linkd_front_room(s, WEIR_LINKD_HEAD_BYTES, c->first)))
+        return answer_apart(x, c);
+    struct weir__linkd_head h = response_head(x, c);
+    weir__linkd_put_head(weir__linkd_widen(WEIR_LINKD_HEAD_BYTES, c), &h);
+    answered(x);
+    if (unlikely(s->out.first))
+        return answer_behind(s, c);
+    s->out = *c;
+    *c = (struct weir_chain){0};
     return 0;
 }
 
 int weir_linkd_end(struct weir_linkd_call *x) {
-    return weir_linkd_answer(x, NULL);
+    struct weir_chain none = {0};
+    return weir_linkd_answer(x, &none);
 }
 
 int64_t weir_linkd_write(struct weir_linkd_call *x, struct weir_chain *c) {

@@ -231,7 +231,7 @@ int weir_linkd_start(struct weir_linkd_client *k, const struct weir_linkd_reques
     if (!x)
         return WEIR_ENOMEM;
     x->id = k->next_id;
-    x->serial = s->serial + 1;
+    x->serial = s->line->serial + 1;
     x->s = s;
     x->service = o->service;
     x->send_credit = x->recv_credit = WEIR_LINKD_CREDIT_BYTES;
@@ -245,7 +245,7 @@ int weir_linkd_start(struct weir_linkd_client *k, const struct weir_linkd_reques
         return rc;
     }
     k->next_id++;
-    s->serial++;
+    s->line->serial++;
     if (out)
         *out = x;
     weir__linkd_enter(s);

@@ -29,12 +29,12 @@ static int put_head(struct weir__linkd_session *s, const struct weir__linkd_head
     return 0;
 }
 
-bool weir__linkd_head_new(struct weir__linkd_session *s) {
+bool weir__linkd_head_new(struct weir__linkd_line *line) {
     struct weir_slice fresh;
-    if (weir_slice_new(s->line->m, WEIR__LINKD_SHARED_BYTES, &fresh) < 0)
+    if (weir_slice_new(line->m, WEIR__LINKD_SHARED_BYTES, &fresh) < 0)
         return false;
-    weir_slice_release(&s->line->head);
-    s->line->head = fresh;
+    weir_slice_release(&line->head);
+    line->head = fresh;
     return true;
 }
 

@@ -24,7 +24,8 @@ void weir__linkd_server_line(struct weir__linkd_line *line,
                                       .held_max = o->held_max,
                                       .calls_max = o->calls_max,
                                       .stage_max = o->stage_max,
-                                      .offloads = any_offloads(o)};
+                                      .offloads = any_offloads(o),
+                                      .usual_service = UINT32_MAX};
     weir__linkd_line_limits(line);
 }
 
@@ -51,8 +52,7 @@ unsigned weir__linkd_code_of(int rc) {
     }
 }
 
-/* What is over goes, unless it may serve as the line's spare. */
-static void call_free(struct weir_linkd_call *x) {
+void weir__linkd_server_drop(struct weir_linkd_call *x) {
 #ifndef WEIR__MEM_GUARDED
     struct weir__linkd_session *s = x->s;
     if (!s->line->spare && !(x->route && x->route->handler->state_size)) {
@@ -70,7 +70,7 @@ static void forget(struct weir_linkd_call *x) {
     weir__base_list_remove(&x->link);
     weir__linkd_table_remove(&s->table, x);
     s->drains--;
-    call_free(x);
+    weir__linkd_server_drop(x);
 }
 
 /* x is over and stays in the table as the mark of an id whose frames are swallowed. */
@@ -114,7 +114,7 @@ void weir__linkd_server_finish(struct weir_linkd_call *x) {
     if (x->flags & WEIR__LINKD_DRAIN)
         drain(x);
     else
-        call_free(x);
+        weir__linkd_server_drop(x);
 }
 
 static void failed(struct weir_linkd_call *x, int rc) {
@@ -153,11 +153,14 @@ void weir__linkd_server_join(struct weir_linkd_call *x, int rc) {
     struct weir__linkd_session *s = x->s;
     x->flags &= (uint16_t)~WEIR__LINKD_BUSY;
     int added = weir__linkd_table_add(&s->table, s->line->m, x);
-    if (added >= 0)
+    if (added >= 0) {
         x->flags &= (uint16_t)~WEIR__LINKD_DIRECT;
+        s->open++;
+    }
+    s->held += x->in.bytes - x->offered;
+    x->offered = x->in.bytes;
     if (x->flags & WEIR__LINKD_SEND_END && added >= 0)
         return;
-    weir__linkd_account(x);
     if (added < 0 || rc < 0)
         failed(x, added < 0 ? added : rc);
     else if (x->flags & WEIR__LINKD_PIECES)
@@ -167,7 +170,7 @@ void weir__linkd_server_join(struct weir_linkd_call *x, int rc) {
 static void invoke(struct weir_linkd_call *x) {
     x->flags |= WEIR__LINKD_CALLED | WEIR__LINKD_BUSY;
     if (x->flags & WEIR__LINKD_DIRECT) {
-        weir__linkd_call_direct(x->s, x);
+        weir__linkd_run_direct(x);
         return;
     }
     int rc = weir__linkd_run_call(x->s, x);
@@ -263,6 +266,7 @@ static int begin_stream(struct weir_linkd_call *x, const struct weir__linkd_head
     int rc = weir__linkd_table_add(&x->s->table, x->s->line->m, x);
     if (rc < 0)
         return rc;
+    x->s->open++;
     x->flags |= WEIR__LINKD_RECV_STREAM;
     weir__linkd_charge(x, h);
     return 0;
@@ -271,7 +275,7 @@ static int begin_stream(struct weir_linkd_call *x, const struct weir__linkd_head
 static int open_call(struct weir_linkd_call *x, const struct weir__linkd_head *h,
                      const struct weir_linkd_route *r) {
     x->id = h->id;
-    x->serial = x->s->serial + 1;
+    x->serial = x->s->line->serial + 1;
     x->service = h->service;
     x->flags = r->handler->body ? WEIR__LINKD_PIECES : 0;
     x->route = r;
@@ -279,8 +283,7 @@ static int open_call(struct weir_linkd_call *x, const struct weir__linkd_head *h
         return WEIR_ENOMEM;
     if (!(h->flags & WEIR_LINKD_MORE))
         x->flags |= WEIR__LINKD_RECV_DONE | WEIR__LINKD_DIRECT;
-    x->s->serial++;
-    x->s->open++;
+    x->s->line->serial++;
     x->s->line->stats->calls++;
     return 0;
 }

@@ -1,4 +1,4 @@
-/* What a request meets first, on the direct way (read.c) as on the general one (server.c). */
+/* What a request meets first, on the direct way (direct.h) as on the general one (server.c). */
 #ifndef WEIR_CODEC_LINKD_SERVER_H
 #define WEIR_CODEC_LINKD_SERVER_H
 #include "codec/linkd/session.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 void weir__linkd_line_limits(struct weir__linkd_line *line) {
+    static const struct weir_buf *const nothing = NULL;
     uint32_t most = line->frame_max ? line->frame_max : WEIR_LINKD_FRAME_BYTES;
     most = most < WEIR_LINKD_FRAME_MAX ? most : WEIR_LINKD_FRAME_MAX;
     line->frame_max = most;
@@ -11,6 +12,7 @@ void weir__linkd_line_limits(struct weir__linkd_line *line) {
     line->held_max = line->held_max > most ? line->held_max : most;
     line->calls_max = line->calls_max ? line->calls_max : 1024;
     line->stage_max = line->stage_max ? line->stage_max : 64 << 10;
+    line->receiving = &nothing;
 }
 
 void weir__linkd_line_fini(struct weir__linkd_line *line) {
@@ -50,6 +52,7 @@ void weir__linkd_settle(struct weir__linkd_session *s) {
 void weir__linkd_die(struct weir__linkd_session *s, int why) {
     if (!s->why)
         s->why = why;
+    s->direct_below = 0;
 }
 
 void weir__linkd_end(struct weir_linkd_call *x, int why) {
@@ -57,7 +60,7 @@ void weir__linkd_end(struct weir_linkd_call *x, int why) {
     check(s->depth && !(x->flags & WEIR__LINKD_OVER));
     x->flags |= WEIR__LINKD_OVER;
     x->why = why;
-    s->open--;
+    s->open -= !(x->flags & WEIR__LINKD_DIRECT);
     if (weir__base_linked(&x->link))
         weir__base_list_remove(&x->link);
     weir__linkd_unstage(x);
@@ -284,6 +287,8 @@ static void end_all(struct weir__linkd_session *s, int why) {
             weir__linkd_end(s->table.slots[i], why);
         else
             i++;
+    if (s->direct && !(s->direct->flags & WEIR__LINKD_OVER))
+        weir__linkd_end(s->direct, why);
 }
 
 void weir__linkd_eof(struct weir__linkd_session *s) {
@@ -298,12 +303,17 @@ void weir__linkd_eof(struct weir__linkd_session *s) {
     weir__linkd_leave(s);
 }
 
-void weir__linkd_fini(struct weir__linkd_session *s, int why) {
-    must(!s->depth);
+void weir__linkd_stop(struct weir__linkd_session *s, int why) {
+    weir__linkd_die(s, why);
     s->ending = true;
     weir__linkd_enter(s);
     end_all(s, why);
     weir__linkd_leave(s);
+}
+
+void weir__linkd_fini(struct weir__linkd_session *s, int why) {
+    must(!s->depth);
+    weir__linkd_stop(s, why);
     if (!s->line->server)
         weir__linkd_client_fini((struct weir_linkd_client *)s, why);
     weir_chain_fini(&s->out);

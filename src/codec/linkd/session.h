@@ -105,8 +105,14 @@ struct weir__linkd_line {
     const struct weir_linkd_server_options *server; /* NULL: the client's end */
     const struct weir__linkd_host *host;
     struct weir_linkd_stats *stats;
+    const struct weir_buf *const *receiving; /* the buffer on which the host holds a reference
+                                                without looking at it; may name none */
+    uint64_t serial;                         /* of the last call */
     uint32_t frame_max, message_max, held_max, calls_max, stage_max;
-    bool offloads;                 /* one of its services does */
+    bool offloads;          /* one of its services does */
+    uint32_t usual_service; /* the number of the last call that was of the usual kind (see
+                                      direct.h), and where it went; UINT32_MAX: none was */
+    const struct weir_linkd_route *usual;
     struct weir_slice head;        /* what is left of the buffer that headers share (place.h) */
     struct weir_linkd_call *spare; /* one to be used again; server, may be NULL */
 };
@@ -117,7 +123,7 @@ struct weir__linkd_session {
     struct weir__linkd_table table;
     struct weir__linkd_decoder decoder;
     uint32_t depth;  /* callbacks of the session that run now */
-    uint32_t open;   /* calls that are not OVER */
+    uint32_t open;   /* calls in the table that are not OVER */
     uint32_t drains; /* members of draining */
     int why;         /* < 0: the connection must end with this once out is sent */
     bool quiet;      /* inside read, pull or expire: the host looks by itself afterwards */
@@ -125,12 +131,12 @@ struct weir__linkd_session {
     uint32_t beats; /* PINGs of weir__linkd_beat whose PONG has not come */
     struct weir__base_list sending, finished, draining;
     uint64_t staged;      /* bytes in all calls' staged */
-    uint64_t held;        /* bytes in all calls' in */
+    uint64_t held;        /* bytes that calls were offered: of their `in` when last accounted */
     uint64_t deadline_ns; /* no call is due before this; UINT64_MAX: none */
-    uint64_t serial;
     struct weir_linkd_call *direct; /* the call in its DIRECT stage */
     struct weir_ref chan;
-    uint32_t direct_below; /* a server takes plain requests with fewer bytes the direct way */
+    uint32_t direct_below; /* a server takes plain requests with fewer bytes the direct way; 0
+                              once it takes none, or the connection must end */
 };
 
 struct weir_linkd_client {
@@ -162,8 +168,10 @@ void weir__linkd_client_init(struct weir_linkd_client *k, struct weir__linkd_lin
 /* The peer sends no more: calls whose request (server) or reply (client) is not whole end with
  * EGONE. */
 void weir__linkd_eof(struct weir__linkd_session *s);
-/* Ends every call with `why`, tells everybody, frees everything. Not from inside a callback of the
- * session. */
+/* Ends every call with `why` and takes no more of anything; inside a callback of the session the
+ * calls are told when that has returned. weir__linkd_fini() follows. */
+void weir__linkd_stop(struct weir__linkd_session *s, int why);
+/* Stops, tells everybody, frees everything. Not from inside a callback of the session. */
 void weir__linkd_fini(struct weir__linkd_session *s, int why);
 /* Takes frames from the front of in. 0: all that was whole is taken; decoder.want says how many
  * bytes it takes to go on. 1: stopped because out holds out_max bytes; call again when it is gone.
@@ -249,7 +257,7 @@ void weir__linkd_want_send(struct weir_linkd_call *x);
 /* Acts on the next event of in: what weir__linkd_next says. */
 int weir__linkd_step(struct weir__linkd_session *s, struct weir_chain *in);
 /* Runs call() of x, in its DIRECT stage, and ends x if that has answered. */
-void weir__linkd_call_direct(struct weir__linkd_session *s, struct weir_linkd_call *x);
+void weir__linkd_run_direct(struct weir_linkd_call *x);
 
 /* By role. */
 void weir__linkd_server_frame(struct weir__linkd_session *s, const struct weir__linkd_head *h,
@@ -259,6 +267,8 @@ void weir__linkd_server_refuse(struct weir__linkd_session *s, const struct weir_
                                unsigned code);
 /* A call of nobody yet: what differs from call to call is 0. NULL: no memory. */
 struct weir_linkd_call *weir__linkd_server_call(struct weir__linkd_session *s, size_t state_size);
+/* x is over and told: it goes, unless it may serve as the line's spare. */
+void weir__linkd_server_drop(struct weir_linkd_call *x);
 /* call() has returned rc without an answer: x needs its place in the table. */
 void weir__linkd_server_join(struct weir_linkd_call *x, int rc);
 void weir__linkd_server_deliver(struct weir_linkd_call *x);

@@ -19,8 +19,8 @@ enum weir__linkd_verdict { /* of a header alone */
 };
 
 WEIR_INLINE void weir__linkd_put_head(uint8_t *p, const struct weir__linkd_head *h) {
-    weir__base_put_be32(p, (uint32_t)WEIR_LINKD_MAGIC << 16 | WEIR_LINKD_VERSION << 8 | h->type);
-    weir__base_put_be32(p + 4, (uint32_t)h->flags << 16 | h->service);
+    uint64_t start = (uint64_t)WEIR_LINKD_MAGIC << 48 | (uint64_t)WEIR_LINKD_VERSION << 40;
+    weir__base_put_be64(p, start | (uint64_t)h->type << 32 | (uint32_t)h->flags << 16 | h->service);
     weir__base_put_be64(p + 8, h->id);
     weir__base_put_be32(p + 16, h->length);
 }

@@ -127,8 +127,8 @@ static bool listener_event(struct weir__epoll *d, struct weir__epoll_sock *s,
     return got;
 }
 
-static WEIR_NOINLINE bool other_event(struct weir__epoll *d, struct weir__epoll_sock *s,
-                                      struct epoll_event *ev, struct weir__io_done *out) {
+static bool socket_event(struct weir__epoll *d, struct weir__epoll_sock *s, struct epoll_event *ev,
+                         struct weir__io_done *out) {
     uint32_t bits = ev->events;
     unsigned armed = weir__epoll_armed(s);
     bool dead = bits & (EPOLLERR | EPOLLHUP);
@@ -155,28 +155,11 @@ static WEIR_NOINLINE bool other_event(struct weir__epoll *d, struct weir__epoll_
     return false;
 }
 
-/* The one event of the hot path: bytes for a socket that waits for nothing else. NULL: it is
- * another one. */
-WEIR_INLINE struct weir__epoll_sock *plain_receive(struct weir__epoll *d) {
+static bool event(struct weir__epoll *d, struct weir__io_done *out) {
     struct epoll_event *ev = &d->events[d->at];
     struct weir__epoll_sock *s = weir__io_token_get(ev->data.u64);
-    if (unlikely(!s || weir__epoll_armed(s) != WEIR__IO_RECV ||
-                 (ev->events & ~d->ignored) != EPOLLIN))
-        return NULL;
-    d->at++;
-    if (s->flags & WEIR__EPOLL_EDGE)
-        s->flags |= WEIR__EPOLL_READABLE;
-    return s;
-}
-
-static bool event(struct weir__epoll *d, struct weir__io_done *out) {
-    struct weir__epoll_sock *s = plain_receive(d);
     if (s)
-        return weir__epoll_receive(d, s, out);
-    struct epoll_event *ev = &d->events[d->at];
-    s = weir__io_token_get(ev->data.u64);
-    if (s)
-        return other_event(d, s, ev, out);
+        return socket_event(d, s, ev, out);
     d->at++;
     d->accepts = 0;
     weir__io_count(&d->io.stats.stale, ev->data.u64 != 0);
@@ -198,7 +181,7 @@ static bool second_go(struct weir__epoll *d, struct weir__io_done *out) {
     return armed & WEIR__IO_RECV && weir__epoll_receive(d, s, out);
 }
 
-static WEIR_NOINLINE bool next_slow(struct weir__epoll *d, struct weir__io_done *out) {
+bool weir__epoll_next_slow(struct weir__epoll *d, struct weir__io_done *out) {
     for (;;) {
         if (!weir__base_fifo_empty(&d->done))
             return yield(d, out);
@@ -211,18 +194,6 @@ static WEIR_NOINLINE bool next_slow(struct weir__epoll *d, struct weir__io_done 
             return true;
         }
     }
-}
-
-static bool next(struct weir__io *io, struct weir__io_done *out) {
-    struct weir__epoll *d = weir__epoll_of(io);
-    if (likely(weir__base_fifo_empty(&d->done))) {
-        if (d->at >= d->n && weir__base_list_empty(&d->again))
-            return false;
-        struct weir__epoll_sock *s = likely(d->at < d->n) ? plain_receive(d) : NULL;
-        if (likely(s) && likely(weir__epoll_receive(d, s, out)))
-            return true;
-    }
-    return next_slow(d, out);
 }
 
 static void wake(struct weir__io *io) {
@@ -371,7 +342,7 @@ static const struct weir__io_ops epoll_ops = {
     .queued = queued,
     .start = start,
     .wait = wait,
-    .next = next,
+    .next = weir__epoll_next,
     .wake = wake,
     .now = now,
     .entropy = entropy,
@@ -407,7 +378,7 @@ int weir__epoll_new(const struct weir__io_config *c, struct weir__io **out, cons
         .ops = &epoll_ops, .mem = c->mem, .slots = c->slots, .sends_inline = !c->defer};
     d->edge = c->edge;
     d->defer = c->defer;
-    d->ignored = c->edge ? EPOLLOUT : 0;
+    d->heeded = c->edge ? ~(uint32_t)EPOLLOUT : ~(uint32_t)0;
     d->ep = d->bell = -1;
     weir__base_list_init(&d->again);
     int rc = open_kernel_side(d, why);

@@ -91,7 +91,7 @@ struct weir__epoll {
     struct weir__io io;
     int ep;
     bool edge, defer, broken;
-    uint32_t ignored;       /* events that an edge-triggered socket always shows */
+    uint32_t heeded;        /* not so: events that an edge-triggered socket always shows */
     int at, n;              /* the next of n events */
     unsigned accepts, goes; /* accepted of the present event; second goes left in this wait */
     struct weir__base_fifo done;
@@ -156,6 +156,9 @@ int weir__epoll_accept_arm(struct weir__io *io, struct weir__io_sock *s, int64_t
 int weir__epoll_recv_arm(struct weir__io *io, struct weir__io_sock *s, int64_t credit);
 int weir__epoll_recv_dgram_arm(struct weir__io *io, struct weir__io_sock *s, size_t bytes_max);
 int weir__epoll_recv_fds(struct weir__io *io, struct weir__io_sock *s, struct weir__io_fds *m);
+/* next() of the door, and its rarer half. */
+bool weir__epoll_next(struct weir__io *io, struct weir__io_done *out);
+bool weir__epoll_next_slow(struct weir__epoll *d, struct weir__io_done *out);
 /* One receive; true: *out is a completion. False: nothing came, or the op ended and waits on
  * door.done. */
 bool weir__epoll_receive(struct weir__epoll *d, struct weir__epoll_sock *s,

@@ -94,6 +94,7 @@ static WEIR_NOINLINE bool new_hot(struct weir__epoll *d) {
     }
     weir_slice_release(&d->hot);
     d->hot = fresh;
+    d->io.receiving = fresh.buf;
     d->used = 0;
     return true;
 }
@@ -193,11 +194,6 @@ static bool receive_fds(struct weir__epoll *d, struct weir__epoll_sock *s) {
     return false;
 }
 
-static WEIR_NOINLINE bool receive_other(struct weir__epoll *d, struct weir__epoll_sock *s,
-                                        struct weir__io_done *out) {
-    return s->flags & WEIR__EPOLL_DGRAM ? receive_dgram(d, s, out) : receive_fds(d, s);
-}
-
 /* After r of at most n bytes: does the socket hold more, as far as we know? */
 WEIR_INLINE bool more_follows(struct weir__epoll_sock *s, size_t r, size_t n) {
     if (r == n)
@@ -210,10 +206,8 @@ WEIR_INLINE bool more_follows(struct weir__epoll_sock *s, size_t r, size_t n) {
     return false;
 }
 
-bool weir__epoll_receive(struct weir__epoll *d, struct weir__epoll_sock *s,
-                         struct weir__io_done *out) {
-    if (unlikely(s->flags & (WEIR__EPOLL_DGRAM | WEIR__EPOLL_FDS_IN)))
-        return receive_other(d, s, out);
+WEIR_INLINE bool receive_stream(struct weir__epoll *d, struct weir__epoll_sock *s,
+                                struct weir__io_done *out) {
     if (unlikely(!room(d, WEIR__EPOLL_REST_MIN))) {
         weir__epoll_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
         return false;
@@ -244,6 +238,42 @@ bool weir__epoll_receive(struct weir__epoll *d, struct weir__epoll_sock *s,
         weir__epoll_again(d, s);
     }
     return true;
+}
+
+bool weir__epoll_receive(struct weir__epoll *d, struct weir__epoll_sock *s,
+                         struct weir__io_done *out) {
+    if (likely(!(s->flags & (WEIR__EPOLL_DGRAM | WEIR__EPOLL_FDS_IN))))
+        return receive_stream(d, s, out);
+    return s->flags & WEIR__EPOLL_DGRAM ? receive_dgram(d, s, out) : receive_fds(d, s);
+}
+
+/* The one event of the hot path: bytes for a stream that waits for nothing else. NULL: it is
+ * another one. Nobody has ended, so what is busy is armed. */
+WEIR_INLINE struct weir__epoll_sock *plain_event(struct weir__epoll *d) {
+    struct epoll_event *ev = &d->events[d->at];
+    struct weir__epoll_sock *s = weir__io_token_get(ev->data.u64);
+    if (unlikely(!s || s->busy != WEIR__IO_RECV) ||
+        unlikely(s->flags & (WEIR__EPOLL_DGRAM | WEIR__EPOLL_FDS_IN)) ||
+        unlikely((ev->events & d->heeded) != EPOLLIN))
+        return NULL;
+    check(!s->ended);
+    d->at++;
+    if (s->flags & WEIR__EPOLL_EDGE)
+        s->flags |= WEIR__EPOLL_READABLE;
+    return s;
+}
+
+/* The usual case in one function; an event that brought nothing is for the other half. */
+static WEIR_NOINLINE bool next_event(struct weir__epoll *d, struct weir__io_done *out) {
+    struct weir__epoll_sock *s = plain_event(d);
+    return likely(s && receive_stream(d, s, out)) || weir__epoll_next_slow(d, out);
+}
+
+bool weir__epoll_next(struct weir__io *io, struct weir__io_done *out) {
+    struct weir__epoll *d = weir__epoll_of(io);
+    if (likely(d->at < d->n && weir__base_fifo_empty(&d->done)))
+        return next_event(d, out);
+    return weir__epoll_next_slow(d, out);
 }
 
 bool weir__epoll_accept(struct weir__epoll *d, struct weir__epoll_sock *s,

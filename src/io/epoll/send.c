@@ -8,9 +8,7 @@
 #include "os/error.h"
 #include "os/sock.h"
 #include <errno.h>
-#include <limits.h>
 
-enum { OUTSIDE = INT_MIN }; /* no errno: the chain is outside the contract */
 enum { BATCH_PARTS = 256 }; /* of the datagrams of one system call */
 
 WEIR_INLINE void count_sent(struct weir__epoll *d, uint64_t bytes) {
@@ -181,15 +179,25 @@ static WEIR_NOINLINE int keep(struct weir__epoll *d, struct weir__epoll_sock *s,
     return 0;
 }
 
-/* Apart from the hot path, which needs no kilobyte of stack. */
-static WEIR_NOINLINE ssize_t send_gather(int fd, const struct weir_part *first) {
-    struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
-    int n = weir__io_gather(first, 0, iov, WEIR__IO_SEND_SLICES_MAX);
-    return n < 0 ? OUTSIDE : weir__os_sendv(fd, iov, (unsigned)n, false);
-}
-
 static bool outside(const struct weir_chain *c) {
     return c->bytes == 0 || c->bytes > WEIR__IO_SEND_BYTES_MAX;
+}
+
+/* What came of the first call. */
+WEIR_INLINE int sent(struct weir__epoll *d, struct weir__epoll_sock *s, const struct weir_chain *c,
+                     ssize_t r) {
+    if (unlikely(r != (ssize_t)c->bytes || d->defer))
+        return keep(d, s, c, r);
+    count_sent(d, c->bytes);
+    return 1;
+}
+
+/* Apart from the hot path, which needs no kilobyte of stack. */
+static WEIR_NOINLINE int send_gather(struct weir__epoll *d, struct weir__epoll_sock *s,
+                                     const struct weir_chain *c) {
+    struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
+    int n = weir__io_gather(c->first, 0, iov, WEIR__IO_SEND_SLICES_MAX);
+    return n < 0 ? WEIR_EBUG : sent(d, s, c, weir__os_sendv(s->fd, iov, (unsigned)n, false));
 }
 
 int weir__epoll_send(struct weir__io *io, struct weir__io_sock *ws, const struct weir_chain *c) {
@@ -198,16 +206,9 @@ int weir__epoll_send(struct weir__io *io, struct weir__io_sock *ws, const struct
     int rc = weir__epoll_refused(s, WEIR__IO_SEND, WEIR__EPOLL_NO_SEND);
     if (unlikely(rc < 0 || outside(c)))
         return rc < 0 ? rc : WEIR_EBUG;
-    ssize_t r = likely(c->first == c->last && c->first->slice.p)
-                    ? weir__os_send(s->fd, c->first->slice.p, c->first->slice.n, false)
-                    : send_gather(s->fd, c->first);
-    if (unlikely(r == OUTSIDE))
-        return WEIR_EBUG;
-    if (likely(r == (ssize_t)c->bytes && !d->defer)) {
-        count_sent(d, c->bytes);
-        return 1;
-    }
-    return keep(d, s, c, r);
+    if (unlikely(c->first != c->last || !c->first->slice.p))
+        return send_gather(d, s, c);
+    return sent(d, s, c, weir__os_send(s->fd, c->first->slice.p, c->first->slice.n, false));
 }
 
 /* A send that is no chain, begun: as far as it goes at once. */

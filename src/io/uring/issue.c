@@ -1,5 +1,6 @@
 /* From wishes to requests: door.work lists the sockets that have something for the ring. */
 #include "io/uring/door.h"
+#include "io/uring/pin.h"
 #include <errno.h>
 #include <poll.h>
 
@@ -16,92 +17,140 @@ void weir__uring_undo(struct weir__uring *d, struct weir__uring_sock *s, unsigne
         weir__base_list_push_back(&d->work, &s->work);
 }
 
+static uint64_t token_of(const struct weir__uring_sock *s, unsigned op) {
+    return op == WEIR__IO_SEND ? weir__uring_pin_token(s) : weir__io_token(s->k.base.ref, op);
+}
+
 static void prepare_poll(struct uring_sqe *e, unsigned events) {
     e->opcode = OP_POLL_ADD;
     e->op_flags = events;
 }
 
-static void prepare_recv(struct weir__uring_sock *s, struct uring_sqe *e) {
-    if (s->flags & (WEIR__URING_DGRAM | WEIR__URING_FDS_IN)) {
-        s->flags |= WEIR__URING_POLLED;
+static void prepare_accept(const struct weir__uring *d, const struct weir__uring_sock *s,
+                           struct uring_sqe *e) {
+    bool endless = s->k.credit > INT64_MAX / 2;
+    e->opcode = OP_ACCEPT;
+    e->op_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+    e->ioprio = endless && d->has & WEIR__URING_MULTI_ACCEPT ? ACCEPT_MULTISHOT : 0;
+}
+
+static void prepare_recv(const struct weir__uring *d, struct weir__uring_sock *s,
+                         struct uring_sqe *e) {
+    bool endless = s->k.credit > INT64_MAX / 2;
+    if (unlikely(s->k.flags & (WEIR__KERNEL_DGRAM | WEIR__KERNEL_FDS_IN))) {
+        s->k.door |= WEIR__URING_POLLED;
         prepare_poll(e, POLLIN);
         return;
     }
     e->opcode = OP_RECV;
     e->flags = SQE_BUFFER_SELECT;
-    e->ioprio = s->flags & WEIR__URING_EMPTY ? RECVSEND_POLL_FIRST : 0;
-    e->len = s->credit < WEIR__URING_BUF_BYTES ? (uint32_t)s->credit : WEIR__URING_BUF_BYTES;
+    if (likely(endless && d->has & WEIR__URING_MULTI_RECV && !(s->k.door & WEIR__URING_FLOODS))) {
+        e->ioprio = RECV_MULTISHOT; /* not behind a poll: on unix sockets that one misses the end */
+        e->len = d->has & WEIR__URING_FAIR_RECV ? d->buffers.bytes : 0;
+        s->k.door |= WEIR__URING_MULTI;
+    } else {
+        e->ioprio = s->k.door & WEIR__URING_EMPTY ? RECVSEND_POLL_FIRST : 0;
+        e->len = s->k.credit < d->buffers.bytes ? (uint32_t)s->k.credit : d->buffers.bytes;
+        s->k.door &= ~(uint32_t)WEIR__URING_MULTI;
+    }
 }
 
-static void prepare(struct weir__uring *d, struct weir__uring_sock *s, unsigned op,
+/* false: its vectors have to wait. */
+static bool prepare(struct weir__uring *d, struct weir__uring_sock *s, unsigned op,
                     struct uring_sqe *e) {
-    e->fd = s->fd;
-    e->user_data = weir__io_token(s->base.ref, op);
+    e->fd = s->k.fd;
+    e->user_data = weir__io_token(s->k.base.ref, op);
     switch (op) {
-    case WEIR__IO_ACCEPT:
-        e->opcode = OP_ACCEPT;
-        e->op_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
-        break;
-    case WEIR__IO_RECV: prepare_recv(s, e); break;
-    case WEIR__IO_SEND: weir__uring_prepare_send(d, s, e); break;
-    default: prepare_poll(e, (unsigned)s->credit); break; /* connect, watch */
+    case WEIR__IO_ACCEPT: prepare_accept(d, s, e); break;
+    case WEIR__IO_RECV: prepare_recv(d, s, e); break;
+    case WEIR__IO_SEND: return weir__uring_prepare_send(d, s, e);
+    default: prepare_poll(e, (unsigned)s->k.credit); break; /* connect, watch */
     }
+    return true;
+}
+
+int weir__uring_enter(struct weir__uring *d, int64_t timeout_ns) {
+    int rc = weir__uring_ring_enter(&d->ring, timeout_ns);
+    d->batch++;
+    if (!weir__uring_ring_unsubmitted(&d->ring)) /* the kernel has its own copies now */
+        d->vectors.n_msgs = d->vectors.n_iovs = 0;
+    return rc;
 }
 
 /* Room for one more entry, if need be by handing over what is there. */
 static struct uring_sqe *entry(struct weir__uring *d, int *rc) {
     struct uring_sqe *e = weir__uring_ring_sqe(&d->ring);
     if (unlikely(!e)) {
-        *rc = weir__uring_ring_enter(&d->ring, 0);
+        *rc = weir__uring_enter(d, 0);
         e = *rc < 0 ? NULL : weir__uring_ring_sqe(&d->ring);
     }
     return e;
 }
 
-/* false: the ring takes no more now. */
-static bool issue(struct weir__uring *d, struct weir__uring_sock *s, int *rc) {
-    while (s->todo) {
-        unsigned op = s->todo & -(unsigned)s->todo;
+/* An entry of one op; false: the ring takes no more now. */
+static bool issue_op(struct weir__uring *d, struct weir__uring_sock *s, unsigned op, int *rc) {
+    for (unsigned go = 0; go < 2; go++) {
         struct uring_sqe *e = entry(d, rc);
         if (!e)
             return false;
-        s->todo &= (uint8_t)~op;
-        s->kernel |= (uint8_t)op;
-        prepare(d, s, op, e);
+        if (likely(prepare(d, s, op, e))) {
+            s->todo &= (uint8_t)~op;
+            s->kernel |= (uint8_t)op;
+            return true;
+        }
+        d->ring.tail--; /* not used */
+        *rc = weir__uring_enter(d, 0);
+        if (*rc < 0)
+            return false;
     }
+    return false;
+}
+
+/* false: the ring takes no more now. */
+static bool issue(struct weir__uring *d, struct weir__uring_sock *s, int *rc) {
+    while (s->todo)
+        if (!issue_op(d, s, s->todo & -(unsigned)s->todo, rc))
+            return false;
     for (s->cancel &= s->kernel; s->cancel; s->cancel &= (uint8_t)(s->cancel - 1)) {
         struct uring_sqe *e = entry(d, rc);
         if (!e)
             return false;
         e->opcode = OP_ASYNC_CANCEL;
         e->fd = -1;
-        e->addr = weir__io_token(s->base.ref, s->cancel & -(unsigned)s->cancel);
+        e->addr = token_of(s, s->cancel & -(unsigned)s->cancel);
     }
     return true;
 }
 
-int weir__uring_flush(struct weir__uring *d) {
+static void arm_bell(struct weir__uring *d, int *rc) {
+    struct uring_sqe *e = entry(d, rc);
+    if (!e)
+        return;
+    prepare_poll(e, POLLIN);
+    e->len = POLL_MULTISHOT;
+    e->fd = d->k.bell;
+    e->user_data = WEIR__URING_BELL;
+    d->bell_armed = true;
+}
+
+bool weir__uring_refill(struct weir__uring *d) {
+    d->k.io.receiving = NULL; /* it may be let go of */
+    return weir__uring_buffers_refill(&d->buffers, d->k.io.mem);
+}
+
+int weir__uring_fill(struct weir__uring *d) {
     int rc = 0;
     if (unlikely(d->broken))
         return -EBADF;
+    if (unlikely(d->buffers.spent))
+        weir__uring_refill(d);
     while (!weir__base_list_empty(&d->work)) {
         struct weir__base_link *l = weir__base_list_first(&d->work);
         if (!issue(d, container_of(l, struct weir__uring_sock, work), &rc))
             break;
         weir__base_list_remove(l);
     }
-    if (!d->bell_armed) {
-        struct uring_sqe *e = entry(d, &rc);
-        if (e) {
-            prepare_poll(e, POLLIN);
-            e->fd = d->bell;
-            e->user_data = WEIR__URING_BELL;
-            d->bell_armed = true;
-        }
-    }
-    if (rc >= 0) {
-        weir__io_count(&d->io.stats.control_calls, 1);
-        rc = weir__uring_ring_enter(&d->ring, 0);
-    }
+    if (unlikely(!d->bell_armed))
+        arm_bell(d, &rc);
     return rc;
 }

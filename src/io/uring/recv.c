@@ -2,163 +2,124 @@
 #include "base/assert.h"
 #include "io/uring/door.h"
 #include "mem/chain.h"
-#include "os/dgram.h"
 #include "os/error.h"
-#include "os/listener.h"
-#include "os/sock.h"
 #include <errno.h>
 #include <poll.h>
 
-static bool armed(const struct weir__uring_sock *s, unsigned op) {
-    return weir__uring_armed(s) & op;
+static void again_if_armed(struct weir__uring *d, struct weir__uring_sock *s) {
+    if (weir__uring_armed(s, WEIR__IO_RECV))
+        weir__uring_todo(d, s, WEIR__IO_RECV);
 }
 
-static void again_if_armed(struct weir__uring *d, struct weir__uring_sock *s, unsigned op) {
-    if (armed(s, op))
-        weir__uring_todo(d, s, op);
-}
-
-static bool deliver_bytes(struct weir__uring *d, struct weir__uring_sock *s,
-                          struct weir__io_done *out) {
-    size_t n = (int64_t)s->parked.n <= s->credit ? s->parked.n : (size_t)s->credit;
-    *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_RECEIVED, .handle = -1};
-    if (n == s->parked.n) {
-        out->slice = s->parked;
-        s->parked = (struct weir_slice){0};
-    } else {
-        out->slice = weir_slice_ref(s->parked, 0, n);
-        s->parked.p += n;
-        s->parked.n -= n;
-    }
-    s->credit -= (int64_t)n;
-    if (s->credit == 0) {
+/* What follows a delivery: the end that is known, more that is parked, or a request. */
+static void go_on(struct weir__uring *d, struct weir__uring_sock *s) {
+    if (s->k.credit == 0)
         weir__uring_end(d, s, WEIR__IO_RECV, WEIR__IO_CREDIT);
-    } else if (s->flags & WEIR__URING_OVER) {
-        weir__uring_end(d, s, WEIR__IO_RECV, s->recv_code);
-    } else {
-        out->more = !(s->flags & WEIR__URING_EMPTY);
+    else if (s->parked.bytes)
+        weir__uring_ready(d, s);
+    else if (s->k.flags & WEIR__KERNEL_OVER)
+        weir__uring_end(d, s, WEIR__IO_RECV, s->over_code);
+    else if (!(s->kernel & WEIR__IO_RECV))
         weir__uring_todo(d, s, WEIR__IO_RECV);
+}
+
+static void deliver(struct weir__uring_sock *s, struct weir_slice slice,
+                    struct weir__io_done *out) {
+    out->user = s->k.base.user;
+    out->kind = WEIR__IO_RECEIVED;
+    out->code = 0;
+    out->last = false;
+    out->more = !(s->k.door & WEIR__URING_EMPTY);
+    out->slice = slice;
+    s->k.credit -= (int64_t)slice.n;
+}
+
+/* At most the credit of the first parked part. */
+static bool unpark(struct weir__uring *d, struct weir__uring_sock *s, struct weir__io_done *out) {
+    struct weir_part *p = s->parked.first;
+    size_t n = p->slice.n;
+    if (s->k.credit < (int64_t)n)
+        n = (size_t)s->k.credit;
+    if (n == p->slice.n) {
+        p = weir__mem_chain_unlink(&s->parked);
+        deliver(s, p->slice, out);
+        weir__mem_part_free(p);
+    } else {
+        deliver(s, weir_slice_ref(p->slice, 0, n), out);
+        weir__mem_chain_drop(&s->parked, n);
     }
+    go_on(d, s);
     return true;
 }
 
-static bool deliver_handle(struct weir__uring *d, struct weir__uring_sock *s, int fd,
-                           struct weir__io_done *out) {
-    *out = (struct weir__io_done){.user = s->base.user, .kind = WEIR__IO_ACCEPTED, .handle = fd};
-    if (--s->credit == 0) {
-        weir__uring_end(d, s, WEIR__IO_ACCEPT, WEIR__IO_CREDIT);
-    } else if (++s->accepts < WEIR__URING_ACCEPTS) {
-        if (!weir__base_linked(&s->ready)) /* who comes seldom comes alone */
-            weir__base_list_push_back(&d->ready, &s->ready);
-    } else {
-        s->accepts = 0;
-        weir__uring_todo(d, s, WEIR__IO_ACCEPT);
-    }
-    return true;
-}
-
-static bool deliver_dgram(struct weir__uring *d, struct weir__uring_sock *s,
-                          struct weir__io_done *out) {
-    struct weir__uring_inbox *in = s->inbox;
-    const struct weir__os_dgram *g = &in->got[in->at];
-    size_t n = g->n < in->bytes_max ? g->n : in->bytes_max; /* it may have waited for another arm */
-    *out = (struct weir__io_done){.user = s->base.user,
-                                  .kind = WEIR__IO_DGRAM,
-                                  .truncated = g->truncated || n < g->n,
-                                  .ecn = g->ecn,
-                                  .segment_bytes = g->segment_bytes,
-                                  .handle = -1,
-                                  .peer = g->peer};
-    if (n)
-        out->slice = weir_slice_ref(in->buf, in->at * in->stride, n);
-    weir__io_count(&d->io.stats.receives, 1);
-    weir__io_count(&d->io.stats.received_bytes, n);
-    if (++in->at < in->n) {
-        if (!weir__base_linked(&s->ready))
-            weir__base_list_push_back(&d->ready, &s->ready);
-    } else {
-        weir_slice_release(&in->buf);
+static bool unpark_dgram(struct weir__uring *d, struct weir__uring_sock *s,
+                         struct weir__io_done *out) {
+    struct weir__kernel_inbox *in = s->k.inbox;
+    if (in->at == in->n)
+        return false;
+    weir__kernel_take_dgram(&d->k, &s->k, out);
+    if (in->at < in->n)
+        weir__uring_ready(d, s);
+    else
         weir__uring_todo(d, s, WEIR__IO_RECV);
-    }
     return true;
 }
 
 bool weir__uring_unpark(struct weir__uring *d, struct weir__uring_sock *s,
                         struct weir__io_done *out) {
-    if (s->flags & WEIR__URING_DGRAM)
-        return armed(s, WEIR__IO_RECV) && s->inbox->at < s->inbox->n && deliver_dgram(d, s, out);
-    if (armed(s, WEIR__IO_RECV) && s->parked.n)
-        return deliver_bytes(d, s, out);
-    if (!armed(s, WEIR__IO_ACCEPT) || (s->kernel | s->todo) & WEIR__IO_ACCEPT)
+    if (!weir__uring_armed(s, WEIR__IO_RECV))
         return false;
-    int fd = s->parked_fd;
-    s->parked_fd = -1;
-    if (fd >= 0)
-        return deliver_handle(d, s, fd, out);
-    return weir__uring_accepted(d, s, weir__os_accept(s->fd, NULL), out);
+    if (s->k.flags & WEIR__KERNEL_DGRAM)
+        return unpark_dgram(d, s, out);
+    return s->parked.bytes && unpark(d, s, out);
 }
 
 /* A send in flight meets a reset first, and the kernel reports that only once: what is left for the
  * receive looks like an orderly end. */
 static bool was_reset(const struct weir__uring_sock *s) {
-    struct pollfd p = {.fd = s->fd};
-    return armed(s, WEIR__IO_SEND) && poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR);
+    struct pollfd p = {.fd = s->k.fd};
+    return weir__uring_armed(s, WEIR__IO_SEND) && poll(&p, 1, 0) == 1 &&
+           p.revents & (POLLHUP | POLLERR);
 }
 
+/* Receiving has ended for good; what is parked comes first. */
 static void over(struct weir__uring *d, struct weir__uring_sock *s, int code) {
-    if (code == WEIR_ENOMEM) { /* the kernel's, and it passes: what is there is still there */
-        if (armed(s, WEIR__IO_RECV))
-            weir__uring_end(d, s, WEIR__IO_RECV, code);
-        return;
-    }
-    if (code == WEIR__IO_EOF && s->flags & WEIR__URING_FAILED && s->send_code != WEIR_ECANCELLED &&
-        s->send_code != WEIR_ETRUNCATED)
-        code = s->send_code; /* the kernel reports a socket's error once, and the send had it */
-    else if (code == WEIR__IO_EOF && was_reset(s))
-        code = WEIR_ERESET;
-    s->flags |= WEIR__URING_OVER;
-    if (armed(s, WEIR__IO_RECV))
+    s->k.flags |= WEIR__KERNEL_OVER;
+    s->over_code = code;
+    if (weir__uring_armed(s, WEIR__IO_RECV) && !s->parked.bytes)
         weir__uring_end(d, s, WEIR__IO_RECV, code);
-    else if (!(s->ended & WEIR__IO_RECV))
-        s->recv_code = code;
-    else
-        s->over_code = code;
 }
 
-/* Makes room for at least n bytes at door.used. */
-static bool room(struct weir__uring *d, size_t n) {
-    if (weir__mem_buf_exclusive(d->hot)) {
-        d->used = 0;
-        return true;
-    }
-    if (d->hot.n - d->used >= n)
-        return true;
-    weir_slice_release(&d->hot);
-    d->used = 0;
-    return weir_slice_new(d->io.mem, WEIR__IO_RECV_BYTES, &d->hot) >= 0;
+static void receive_failed(struct weir__uring *d, struct weir__uring_sock *s, int res) {
+    int code = res ? weir__os_error(res) : weir__kernel_eof_code(&s->k);
+    if (code == WEIR__IO_EOF && was_reset(s))
+        code = WEIR_ERESET;
+    if (code != WEIR_ENOMEM)
+        over(d, s, code);
+    else if (weir__uring_armed(s, WEIR__IO_RECV)) /* the kernel's, and it passes */
+        weir__uring_end(d, s, WEIR__IO_RECV, code);
 }
 
-/* As many datagrams as the buffer holds. */
-static bool received_dgram(struct weir__uring *d, struct weir__uring_sock *s,
-                           struct weir__io_done *out) {
-    struct weir__uring_inbox *in = s->inbox;
-    in->stride = in->bytes_max;
-    if (!room(d, in->stride)) {
-        weir__io_count(&d->io.stats.no_buffer, 1);
+static void no_buffers(struct weir__uring *d, struct weir__uring_sock *s) {
+    weir__io_count(&d->k.io.stats.starved, 1);
+    if (s->batch != d->batch) /* others had them all; one that floods is no reason to have more */
+        weir__uring_buffers_short(&d->buffers);
+    if (weir__uring_refill(d)) {
+        again_if_armed(d, s);
+    } else if (weir__uring_armed(s, WEIR__IO_RECV)) {
+        weir__io_count(&d->k.io.stats.no_buffer, 1);
         weir__uring_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
-        return false;
     }
-    int n = weir__os_dgram_recv(s->fd, in->ip, d->hot.p + d->used, in->stride,
-                                (unsigned)((d->hot.n - d->used) / in->stride), in->got);
-    if (n > 0) {
-        size_t bytes = (size_t)(n - 1) * in->stride + in->got[n - 1].n;
-        in->buf = weir_slice_ref(d->hot, d->used, bytes);
-        d->used += bytes;
-        in->at = 0;
-        in->n = (unsigned)n;
-        return deliver_dgram(d, s, out);
-    }
-    weir__io_count(&d->io.stats.dgrams_lost, weir__os_dgram_skips(n));
+}
+
+/* --- receives that are polls ------------------------------------------------------------------ */
+
+static bool dgram_there(struct weir__uring *d, struct weir__uring_sock *s,
+                        struct weir__io_done *out) {
+    int n = weir__kernel_fill_inbox(&d->k, &s->k);
+    if (n > 0)
+        return unpark_dgram(d, s, out);
+    weir__io_count(&d->k.io.stats.dgrams_lost, weir__os_dgram_skips(n));
     if (n == -EAGAIN || weir__os_dgram_skips(n))
         weir__uring_todo(d, s, WEIR__IO_RECV);
     else
@@ -166,115 +127,104 @@ static bool received_dgram(struct weir__uring *d, struct weir__uring_sock *s,
     return false;
 }
 
-static void received_fds(struct weir__uring *d, struct weir__uring_sock *s) {
-    struct weir__io_fds *m = s->fds_in;
-    int fds[WEIR__IO_HANDLES_MAX];
-    unsigned n = 0;
-    ssize_t r = weir__os_recv_fds(s->fd, fds, WEIR__IO_HANDLES_MAX, &n, m->data, m->n);
-    if (r == -EAGAIN) {
+static void fds_there(struct weir__uring *d, struct weir__uring_sock *s) {
+    int rc = weir__kernel_take_fds(&d->k, &s->k);
+    if (rc == WEIR__KERNEL_AGAIN)
         weir__uring_todo(d, s, WEIR__IO_RECV);
-    } else if (r == -EMSGSIZE) {
-        weir__uring_end(d, s, WEIR__IO_RECV, WEIR_ETOOBIG);
-    } else if (r <= 0) {
-        over(d, s, r ? weir__os_error((int)r) : WEIR__IO_EOF);
-    } else {
-        m->n = (size_t)r;
-        m->n_handles = n;
-        for (unsigned i = 0; i < n; i++)
-            m->handles[i] = fds[i];
-        weir__io_count(&d->io.stats.receives, 1);
-        weir__io_count(&d->io.stats.received_bytes, (uint64_t)r);
-        weir__uring_end(d, s, WEIR__IO_RECV, 0);
-    }
+    else if (rc == 0 || rc == WEIR_ETOOBIG)
+        weir__uring_end(d, s, WEIR__IO_RECV, rc);
+    else
+        over(d, s, rc);
 }
 
 /* A poll of an arm that was cancelled tells nothing that a later one would not find. */
 static WEIR_NOINLINE bool polled(struct weir__uring *d, struct weir__uring_sock *s,
                                  struct weir__io_done *out) {
-    s->flags &= (uint16_t)~WEIR__URING_POLLED;
-    if (!armed(s, WEIR__IO_RECV))
+    s->k.door &= ~(uint32_t)WEIR__URING_POLLED;
+    if (!weir__uring_armed(s, WEIR__IO_RECV))
         return false;
-    if (s->flags & WEIR__URING_DGRAM)
-        return received_dgram(d, s, out);
-    if (s->flags & WEIR__URING_FDS_IN)
-        received_fds(d, s);
+    if (s->k.flags & WEIR__KERNEL_DGRAM)
+        return dgram_there(d, s, out);
+    if (s->k.flags & WEIR__KERNEL_FDS_IN)
+        fds_there(d, s);
     else
         weir__uring_todo(d, s, WEIR__IO_RECV);
     return false;
 }
 
+/* --- receives that bring bytes ---------------------------------------------------------------- */
+
+/* Nobody waits for it, or something older does: it is parked. A request that goes on is stopped
+ * when it brings what nobody wants. */
+static WEIR_NOINLINE bool park(struct weir__uring *d, struct weir__uring_sock *s,
+                               struct weir_slice slice, struct weir__io_done *out) {
+    if (s->k.busy & WEIR__KERNEL_CLOSED || s->k.flags & WEIR__KERNEL_OVER) {
+        weir_slice_release(&slice);
+        return false;
+    }
+    struct weir_part *p = weir__mem_part_new(d->k.io.mem);
+    if (count_if(!p)) { /* bytes are lost: nothing may come after them */
+        weir_slice_release(&slice);
+        weir__uring_undo(d, s, WEIR__IO_RECV);
+        over(d, s, WEIR_EIO);
+        return false;
+    }
+    p->slice = slice;
+    weir__mem_chain_link(&s->parked, p);
+    if (weir__uring_armed(s, WEIR__IO_RECV))
+        return unpark(d, s, out);
+    weir__io_count(&d->k.io.stats.parked, slice.n);
+    weir__uring_undo(d, s, WEIR__IO_RECV);
+    return false;
+}
+
+/* Who has more than a buffer takes gets a request per piece, hence one piece per turn, until a
+ * small piece is all there was: else one connection could have the whole ring of buffers at once,
+ * and it would wait, parked, for who reads slowly. */
+static void note_rest(struct weir__uring *d, struct weir__uring_sock *s, size_t n, bool more) {
+    s->batch = d->batch;
+    if (more)
+        s->k.door &= ~(uint32_t)WEIR__URING_EMPTY;
+    else
+        s->k.door |= WEIR__URING_EMPTY;
+    if (unlikely(more && n > d->buffers.bytes / 2)) {
+        s->k.door |= WEIR__URING_FLOODS;
+        if (s->k.door & WEIR__URING_MULTI)
+            weir__uring_undo(d, s, WEIR__IO_RECV);
+    } else if (!more && n < d->buffers.bytes / 4) {
+        s->k.door &= ~(uint32_t)WEIR__URING_FLOODS;
+    }
+}
+
 static bool received_bytes(struct weir__uring *d, struct weir__uring_sock *s,
                            const struct uring_cqe *e, struct weir__io_done *out) {
     size_t n = (size_t)e->res;
-    s->parked = weir__uring_ring_take(&d->ring, d->io.mem, e->flags >> CQE_BUFFER_SHIFT, n);
-    weir__io_count(&d->io.stats.receives, 1);
-    weir__io_count(&d->io.stats.received_bytes, n);
-    if (e->flags & CQE_SOCK_NONEMPTY)
-        s->flags &= (uint16_t)~WEIR__URING_EMPTY;
-    else
-        s->flags |= WEIR__URING_EMPTY;
-    if (armed(s, WEIR__IO_RECV))
-        return deliver_bytes(d, s, out);
-    if (s->busy & WEIR__URING_CLOSED)
-        weir_slice_release(&s->parked);
-    else
-        weir__io_count(&d->io.stats.parked, n);
-    return false;
+    struct weir_slice slice = weir__uring_buffers_take(&d->buffers, e->flags, n);
+    d->k.io.receiving = slice.buf;
+    weir__io_count(&d->k.io.stats.receives, 1);
+    weir__io_count(&d->k.io.stats.received_bytes, n);
+    note_rest(d, s, n, e->flags & CQE_SOCK_NONEMPTY);
+    if (unlikely(!weir__uring_armed(s, WEIR__IO_RECV) || s->parked.bytes ||
+                 s->k.credit < (int64_t)n || s->k.flags & WEIR__KERNEL_OVER))
+        return park(d, s, slice, out);
+    deliver(s, slice, out);
+    if (unlikely(!(e->flags & CQE_MORE) || s->k.credit == 0))
+        go_on(d, s);
+    return true;
 }
 
 bool weir__uring_received(struct weir__uring *d, struct weir__uring_sock *s,
                           const struct uring_cqe *e, struct weir__io_done *out) {
-    if (unlikely(s->flags & WEIR__URING_POLLED))
+    if (unlikely(s->k.door & WEIR__URING_POLLED))
         return polled(d, s, out);
-    if (e->res > 0 && e->flags & CQE_BUFFER)
+    if (likely(e->res > 0 && e->flags & CQE_BUFFER))
         return received_bytes(d, s, e, out);
     switch (-e->res) {
-    case 0: over(d, s, WEIR__IO_EOF); break;
-    case ENOBUFS:
-        if (weir__uring_ring_refill(&d->ring, d->io.mem)) {
-            again_if_armed(d, s, WEIR__IO_RECV);
-        } else if (armed(s, WEIR__IO_RECV)) {
-            weir__io_count(&d->io.stats.no_buffer, 1);
-            weir__uring_end(d, s, WEIR__IO_RECV, WEIR_ENOMEM);
-        }
-        break;
-    case EAGAIN: s->flags |= WEIR__URING_EMPTY; /* fallthrough */
+    case ENOBUFS: no_buffers(d, s); break;
+    case EAGAIN: s->k.door |= WEIR__URING_EMPTY; /* fallthrough */
     case EINTR:
-    case ECANCELED: again_if_armed(d, s, WEIR__IO_RECV); break;
-    default: over(d, s, weir__os_error(e->res)); break;
-    }
-    return false;
-}
-
-/* The kernel may have been quicker than the cancel. */
-static void accept_cancelled(struct weir__uring *d, struct weir__uring_sock *s, int res) {
-    if (res >= 0 && s->busy & WEIR__URING_CLOSED) {
-        weir__os_close(res);
-    } else if (res >= 0) {
-        s->parked_fd = res;
-        weir__io_count(&d->io.stats.parked, 1);
-    }
-    s->flags &= (uint16_t)~WEIR__URING_STOP;
-    weir__uring_end(d, s, WEIR__IO_ACCEPT, WEIR_ECANCELLED);
-}
-
-bool weir__uring_accepted(struct weir__uring *d, struct weir__uring_sock *s, int res,
-                          struct weir__io_done *out) {
-    check(armed(s, WEIR__IO_ACCEPT));
-    weir__io_count(&d->io.stats.accepts, res >= 0);
-    if (s->flags & WEIR__URING_STOP) {
-        accept_cancelled(d, s, res);
-        return false;
-    }
-    if (res >= 0)
-        return deliver_handle(d, s, res, out);
-    s->accepts = 0;
-    bool goes_on = res == -ECANCELED || res == -EAGAIN || res == -EINTR;
-    if (goes_on || weir__os_accept_skips(res)) {
-        weir__uring_todo(d, s, WEIR__IO_ACCEPT);
-    } else {
-        int code = weir__os_error(res);
-        weir__uring_end(d, s, WEIR__IO_ACCEPT, code == WEIR_ENOMEM ? WEIR_EFDS : code);
+    case ECANCELED: again_if_armed(d, s); break;
+    default: receive_failed(d, s, e->res); break;
     }
     return false;
 }

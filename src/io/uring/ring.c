@@ -1,43 +1,55 @@
 #include "io/uring/ring.h"
 #include "base/assert.h"
-#include "os/memory.h"
+#include "io/uring/uring.h"
+#include "os/raw.h"
 #include "os/sock.h"
+#include "os/thread.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-enum { SMALL = 1024, BUF_RING_BYTES = WEIR__URING_BUFS * sizeof(struct uring_buf) };
 
 static int sys_setup(unsigned entries, struct uring_params *p) {
     long rc = syscall(SYS_URING_SETUP, entries, p);
     return rc < 0 ? -errno : (int)rc;
 }
 
-static int sys_register(int fd, unsigned what, void *arg, unsigned n) {
-    long rc = syscall(SYS_URING_REGISTER, fd, what, arg, n);
+int weir__uring_ring_register(const struct weir__uring_ring *r, unsigned what, void *arg,
+                              unsigned n) {
+    long rc = syscall(SYS_URING_REGISTER, r->fd, what, arg, n);
     return rc < 0 ? -errno : (int)rc;
 }
 
-static int sys_enter(int fd, unsigned submit, unsigned want, unsigned flags, void *arg, size_t n) {
-    long rc = syscall(SYS_URING_ENTER, fd, submit, want, flags, arg, n);
-    return rc < 0 ? -errno : (int)rc;
-}
-
-/* Newest first; a kernel that does not know a flag says EINVAL. */
-static int open_ring(struct uring_params *p) {
-    static const uint32_t ladder[] = {
-        SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN | SETUP_SUBMIT_ALL | SETUP_R_DISABLED,
-        SETUP_COOP_TASKRUN | SETUP_SUBMIT_ALL | SETUP_R_DISABLED,
-    };
-    int fd = -EINVAL;
-    for (unsigned i = 0; i < ARRAY_LEN(ladder) && fd == -EINVAL; i++) {
-        *p = (struct uring_params){.cq_entries = WEIR__URING_CQ};
-        p->flags = ladder[i] | SETUP_CQSIZE | SETUP_CLAMP;
-        fd = sys_setup(WEIR__URING_SQ, p);
+/* What a kernel that does not know all of it goes without, newest first: 6.6, 6.1, 6.0, 5.19. */
+static bool step_down(uint32_t *flags) {
+    static const uint32_t steps[] = {SETUP_NO_SQARRAY, SETUP_DEFER_TASKRUN, SETUP_SINGLE_ISSUER,
+                                     SETUP_COOP_TASKRUN | SETUP_TASKRUN_FLAG};
+    for (unsigned i = 0; i < ARRAY_LEN(steps); i++) {
+        if (!(*flags & steps[i]))
+            continue;
+        *flags &= ~steps[i];
+        if (steps[i] == SETUP_DEFER_TASKRUN)
+            *flags |= SETUP_COOP_TASKRUN;
+        return true;
     }
-    return fd;
+    return false;
+}
+
+static int open_ring(struct uring_params *p, unsigned without) {
+    uint32_t flags = SETUP_SUBMIT_ALL | SETUP_R_DISABLED | SETUP_CQSIZE | SETUP_CLAMP |
+                     SETUP_SINGLE_ISSUER | SETUP_TASKRUN_FLAG;
+    flags |= without & WEIR__URING_NO_SQARRAY ? 0 : SETUP_NO_SQARRAY;
+    flags |= without & WEIR__URING_DEFER ? SETUP_COOP_TASKRUN : SETUP_DEFER_TASKRUN;
+    uint32_t cq = WEIR__URING_CQ, sq = WEIR__URING_SQ;
+    for (;;) {
+        *p = (struct uring_params){.cq_entries = cq, .flags = flags};
+        int fd = sys_setup(sq, p);
+        if (fd == -ENOMEM && sq > WEIR__URING_SQ / 8) {
+            sq /= 2;
+            cq /= 2;
+        } else if (fd != -EINVAL || !step_down(&flags)) {
+            return fd;
+        }
+    }
 }
 
 static const char *setup_reason(int rc) {
@@ -45,7 +57,9 @@ static const char *setup_reason(int rc) {
     case ENOSYS: return "the kernel has no io_uring, or a seccomp filter hides it";
     case EPERM: return "io_uring is forbidden here (sysctl kernel.io_uring_disabled or seccomp)";
     case EINVAL: return "the kernel's io_uring is too old (5.19 is needed)";
-    case ENOMEM: return "no memory for the rings (RLIMIT_MEMLOCK)";
+    case ENOMEM: return "no memory for the rings (RLIMIT_MEMLOCK: see ulimit -l)";
+    case EMFILE:
+    case ENFILE: return "no descriptor for the ring (RLIMIT_NOFILE: see ulimit -n)";
     default: return "io_uring_setup failed";
     }
 }
@@ -53,6 +67,15 @@ static const char *setup_reason(int rc) {
 static void *map_ring(struct weir__uring_ring *r, size_t bytes, long off) {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, r->fd, off);
     return p == MAP_FAILED ? NULL : p;
+}
+
+/* The indirection of older kernels: entry i of the ring is always entry i of the table. */
+static void fill_array(const struct uring_params *p, uint8_t *base) {
+    uint32_t *array = (uint32_t *)(void *)(base + p->sq_off.array);
+    if (p->flags & SETUP_NO_SQARRAY)
+        return;
+    for (uint32_t i = 0; i < p->sq_entries; i++)
+        array[i] = i;
 }
 
 static int map_rings(struct weir__uring_ring *r, const struct uring_params *p) {
@@ -67,6 +90,7 @@ static int map_rings(struct weir__uring_ring *r, const struct uring_params *p) {
     uint8_t *base = r->map;
     r->sq_head = (uint32_t *)(void *)(base + p->sq_off.head);
     r->sq_tail = (uint32_t *)(void *)(base + p->sq_off.tail);
+    r->sq_flags = (uint32_t *)(void *)(base + p->sq_off.flags);
     r->cq_head = (uint32_t *)(void *)(base + p->cq_off.head);
     r->cq_tail = (uint32_t *)(void *)(base + p->cq_off.tail);
     r->cqes = (struct uring_cqe *)(void *)(base + p->cq_off.cqes);
@@ -74,124 +98,78 @@ static int map_rings(struct weir__uring_ring *r, const struct uring_params *p) {
     r->sq_mask = p->sq_entries - 1;
     r->cq_mask = p->cq_entries - 1;
     r->tail = *r->sq_tail;
-    uint32_t *array = (uint32_t *)(void *)(base + p->sq_off.array);
-    for (uint32_t i = 0; i < p->sq_entries; i++)
-        array[i] = i;
+    r->head = *r->cq_head;
+    fill_array(p, base);
     return 0;
 }
 
-int weir__uring_ring_init(struct weir__uring_ring *r, const char **why) {
+static void closed(struct weir__uring_ring *r) {
+    r->fd = -1;
+    r->sq_head = r->sq_tail = r->sq_flags = r->cq_head = r->cq_tail = &r->nothing;
+}
+
+int weir__uring_ring_init(struct weir__uring_ring *r, unsigned without, const char **why) {
     const uint32_t needed = FEAT_SINGLE_MMAP | FEAT_NODROP | FEAT_SUBMIT_STABLE | FEAT_EXT_ARG;
     struct uring_params p;
     memset(r, 0, sizeof *r);
-    r->fd = open_ring(&p);
-    if (r->fd < 0) {
-        *why = setup_reason(r->fd);
-        return r->fd;
+    closed(r);
+    int fd = open_ring(&p, without);
+    if (fd < 0) {
+        *why = setup_reason(fd);
+        return fd;
     }
-    *why = "the kernel's io_uring is too old (5.19 is needed)";
+    r->fd = r->enter_fd = fd;
+    r->setup = p.flags;
+    *why = setup_reason(-EINVAL);
     if ((p.features & needed) != needed)
         return -EINVAL;
-    *why = "no memory for the rings";
-    int rc = map_rings(r, &p);
-    if (rc < 0)
-        return rc;
-    r->bufs = weir__os_map(BUF_RING_BYTES, 0);
-    if (!r->bufs)
-        return -ENOMEM;
-    *why = "io_uring has no provided buffer rings here (5.19 is needed)";
-    struct uring_buf_reg reg = {.ring_addr = (uintptr_t)r->bufs, .ring_entries = WEIR__URING_BUFS};
-    return sys_register(r->fd, REGISTER_PBUF_RING, &reg, 1);
+    *why = setup_reason(-ENOMEM);
+    return map_rings(r, &p);
+}
+
+static void unregister(struct weir__uring_ring *r) {
+    struct uring_ring_slot slot = {.offset = (uint32_t)r->enter_fd};
+    if (r->enter_flags && r->owner == weir__os_thread_tid())
+        (void)weir__uring_ring_register(r, UNREGISTER_RING_FDS, &slot, 1);
 }
 
 void weir__uring_ring_fini(struct weir__uring_ring *r) {
-    if (r->fd >= 0)
+    if (r->fd >= 0) {
+        unregister(r);
         weir__os_close(r->fd);
+    }
     if (r->map)
         munmap(r->map, r->map_bytes);
     if (r->sqes)
         munmap(r->sqes, r->sqes_bytes);
-    if (r->bufs)
-        weir__os_unmap(r->bufs, BUF_RING_BYTES);
-    for (unsigned i = 0; i < WEIR__URING_BUFS; i++)
-        weir_slice_release(&r->table[i]);
     memset(r, 0, sizeof *r);
-    r->fd = -1;
-    r->sq_head = r->sq_tail = r->cq_head = r->cq_tail = &r->nothing;
+    closed(r);
 }
 
-int weir__uring_ring_enable(struct weir__uring_ring *r) {
-    return sys_register(r->fd, REGISTER_ENABLE_RINGS, NULL, 0);
-}
-
-unsigned weir__uring_ring_unsubmitted(const struct weir__uring_ring *r) {
-    return r->tail - __atomic_load_n(r->sq_head, __ATOMIC_ACQUIRE);
-}
-
-struct uring_sqe *weir__uring_ring_sqe(struct weir__uring_ring *r) {
-    if (weir__uring_ring_unsubmitted(r) == r->sq_entries)
-        return NULL;
-    struct uring_sqe *e = &r->sqes[r->tail++ & r->sq_mask];
-    memset(e, 0, sizeof *e);
-    return e;
+int weir__uring_ring_enable(struct weir__uring_ring *r, unsigned without) {
+    struct uring_ring_slot slot = {.offset = UINT32_MAX, .fd = (uint64_t)r->fd};
+    int rc = weir__uring_ring_register(r, REGISTER_ENABLE_RINGS, NULL, 0);
+    if (rc < 0 || without & WEIR__URING_RING_FD)
+        return rc;
+    /* Only quicker: a thread has room for sixteen. */
+    if (weir__uring_ring_register(r, REGISTER_RING_FDS, &slot, 1) == 1) {
+        r->enter_fd = (int)slot.offset;
+        r->enter_flags = ENTER_REGISTERED_RING;
+        r->owner = weir__os_thread_tid();
+    }
+    return 0;
 }
 
 int weir__uring_ring_enter(struct weir__uring_ring *r, int64_t timeout_ns) {
     __atomic_store_n(r->sq_tail, r->tail, __ATOMIC_RELEASE);
     struct uring_timespec ts = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     struct uring_getevents_arg arg = {.ts = timeout_ns > 0 ? (uintptr_t)&ts : 0};
-    int rc = sys_enter(r->fd, weir__uring_ring_unsubmitted(r), timeout_ns != 0,
-                       ENTER_GETEVENTS | ENTER_EXT_ARG, &arg, sizeof arg);
+    r->enters++;
+    if (unlikely(__atomic_load_n(r->sq_flags, __ATOMIC_RELAXED) & SQ_CQ_OVERFLOW))
+        r->overflows++;
+    long rc = weir__os_raw(SYS_URING_ENTER, r->enter_fd, weir__uring_ring_unsubmitted(r),
+                           timeout_ns != 0, ENTER_GETEVENTS | ENTER_EXT_ARG | r->enter_flags,
+                           (long)&arg, sizeof arg);
     /* Busy and again: completions have to be taken first; they are there. */
-    return rc == -EBUSY || rc == -EAGAIN || rc > 0 ? 0 : rc;
-}
-
-const struct uring_cqe *weir__uring_ring_peek(const struct weir__uring_ring *r) {
-    uint32_t head = *r->cq_head;
-    if (head == __atomic_load_n(r->cq_tail, __ATOMIC_ACQUIRE))
-        return NULL;
-    return &r->cqes[head & r->cq_mask];
-}
-
-void weir__uring_ring_pop(struct weir__uring_ring *r) {
-    __atomic_store_n(r->cq_head, *r->cq_head + 1, __ATOMIC_RELEASE);
-}
-
-static void give(struct weir__uring_ring *r, unsigned bid) {
-    uint16_t tail = r->bufs[0].tail;
-    struct uring_buf *b = &r->bufs[tail & (WEIR__URING_BUFS - 1)];
-    b->addr = (uintptr_t)r->table[bid].p;
-    b->len = WEIR__URING_BUF_BYTES;
-    b->bid = (uint16_t)bid;
-    r->in_ring++;
-    __atomic_store_n(&r->bufs[0].tail, (uint16_t)(tail + 1), __ATOMIC_RELEASE);
-}
-
-bool weir__uring_ring_refill(struct weir__uring_ring *r, struct weir_mem *m) {
-    for (unsigned i = 0; i < WEIR__URING_BUFS && r->in_ring < WEIR__URING_BUFS; i++) {
-        if (r->table[i].p)
-            continue;
-        if (weir_slice_new(m, WEIR__URING_BUF_BYTES, &r->table[i]) < 0)
-            break;
-        give(r, i);
-    }
-    return r->in_ring > 0;
-}
-
-/* What came is a small part of its buffer: a copy goes up, and the buffer back to the kernel. */
-struct weir_slice weir__uring_ring_take(struct weir__uring_ring *r, struct weir_mem *m,
-                                        unsigned bid, size_t n) {
-    must(bid < WEIR__URING_BUFS && r->table[bid].p && n <= r->table[bid].n);
-    struct weir_slice out;
-    r->in_ring--;
-    if (n <= SMALL && weir_slice_copy(m, r->table[bid].p, n, &out) >= 0) {
-        give(r, bid);
-        return out;
-    }
-    out = r->table[bid];
-    out.n = n;
-    r->table[bid] = (struct weir_slice){0};
-    if (weir_slice_new(m, WEIR__URING_BUF_BYTES, &r->table[bid]) >= 0)
-        give(r, bid);
-    return out;
+    return rc == -EBUSY || rc == -EAGAIN || rc > 0 ? 0 : (int)rc;
 }

@@ -92,7 +92,7 @@ static void every_allocation_may_fail(void **state) {
     for (uint64_t nth = 1; !a; nth++) {
         assert_true(nth < 100);
         weir__mem_raw_fail(nth);
-        a = weir__admin_new(group, group->loops[HOME], queues);
+        a = weir__admin_new(group, group->loops[HOME], tell);
         weir__mem_raw_fail(0);
     }
     weir__admin_free(a);

@@ -24,6 +24,7 @@ static struct weir__admin_snapshot *snapshot_of(unsigned loops) {
     s->process.cpus = LOOPS;
     s->process.idle_ns = 100ULL * S;
     s->at_ns = 50ULL * S;
+    s->long_turn_ns = 100ULL * MS;
     return s;
 }
 
@@ -217,6 +218,7 @@ static void a_callback_that_blocked(void **state) {
     assert_int_equal(evidence(&s, "longest_ms"), 300);
     assert_int_equal(evidence(&s, "connections"), 25);
     assert_true(evidence(&s, "cpu_share") < 0.01);
+    assert_non_null(strstr(s.found[0].text, "25 connections wait meanwhile."));
     s.turns.turns[1].loop = 0; /* the same on each loop is told for each */
     assert_int_equal(find(&s), 2);
     over(&s);
@@ -234,6 +236,36 @@ static void a_callback_that_computed(void **state) {
     assert_string_equal(s.found[0].handler, "digest");
     assert_int_equal(s.found[1].kind, WEIR__ADMIN_HELD);
     assert_null(s.found[1].handler);
+    over(&s);
+}
+
+static void one_connection_that_waits(void **state) {
+    (void)state;
+    struct scene s;
+    healthy(&s, 1, 2);
+    s.after->loops[0].stats.channels = 1;
+    s.turns.n = 1;
+    s.turns.turns[0] = turn_of(&s, 0, "a\nb", 200, 190);
+    assert_true(only(&s, WEIR__ADMIN_HELD));
+    assert_non_null(strstr(s.found[0].text, "The handler \"a?b\" kept"));
+    assert_non_null(strstr(s.found[0].text, ": 1 long turn, "));
+    assert_non_null(strstr(s.found[0].text, " 1 connection waits meanwhile."));
+    over(&s);
+}
+
+/* A turn without its wait for a CPU is held against half of the watchdog's limit. */
+static void the_floor_follows_the_watchdog(void **state) {
+    (void)state;
+    struct scene s;
+    healthy(&s, 2, 2);
+    s.turns.n = 1;
+    s.turns.turns[0] = turn_of(&s, 0, "burn", 40, 12);
+    s.after->loops[0].pauses[WEIR_PAUSE_RUN_QUEUE].total_ns = 28 * MS;
+    assert_int_equal(find(&s), 0); /* 12 ms of its own, of 100 */
+    s.after->long_turn_ns = 20 * MS;
+    assert_true(only(&s, WEIR__ADMIN_HELD));
+    s.after->long_turn_ns = 25 * MS;
+    assert_int_equal(find(&s), 0);
     over(&s);
 }
 
@@ -300,6 +332,8 @@ int main(void) {
         cmocka_unit_test(files_through_memory),
         cmocka_unit_test(a_callback_that_blocked),
         cmocka_unit_test(a_callback_that_computed),
+        cmocka_unit_test(one_connection_that_waits),
+        cmocka_unit_test(the_floor_follows_the_watchdog),
         cmocka_unit_test(long_turns_that_are_nobodys_fault),
         cmocka_unit_test(names_stay),
         cmocka_unit_test(more_than_there_is_room_for),

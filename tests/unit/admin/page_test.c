@@ -1,5 +1,6 @@
 /* Every page of a simulated group. What stands on them of a real one is in tests/e2e. */
 #include "unit/admin/support.h"
+#include "loop/local.h"
 #include "mem/pool.h"
 
 struct asked {
@@ -51,6 +52,11 @@ static void every_page(void **state) {
                 "\nweir_loop_turns_total{loop=\"1\"} ");
     assert_page("/metrics", 200, "text/plain",
                 "weir_handler_calls_total{loop=\"0\",handler=\"(loop)\"} ");
+    assert_page("/stats", 200, "application/json", "\"trust\": 3");
+    assert_page("/stats", 200, "application/json", "\"switches\": null");
+    assert_page("/metrics", 200, "text/plain", "\nweir_proxy_headers_total{loop=\"0\"} 21\n");
+    assert_page("/metrics", 200, "text/plain",
+                "\nweir_proxy_refused_total{loop=\"1\",reason=\"time\"} 4\n");
     assert_page("/healthz", 200, "text/plain", "ok\n");
     assert_page("/debug/loops", 200, "text/plain", "loop 0: turns, 0 connections");
     assert_page("/debug/loops", 200, "text/plain", "no long turn so far");
@@ -133,8 +139,16 @@ static const struct weir_profile_summary *summary_of(const struct weir_profile *
     return &summary;
 }
 
-static const struct weir__loop_outside outside = {
-    .process = process, .profile_folded = folded, .profile_summary = summary_of};
+static bool switches(struct weir_group *g, unsigned index, struct weir__loop_switches *out) {
+    (void)g;
+    *out = (struct weir__loop_switches){.voluntary = 70 + index, .involuntary = 5};
+    return index == 0;
+}
+
+static const struct weir__loop_outside outside = {.process = process,
+                                                  .switches = switches,
+                                                  .profile_folded = folded,
+                                                  .profile_summary = summary_of};
 
 static void what_the_world_tells(void **state) {
     (void)state;
@@ -156,6 +170,10 @@ static void what_the_world_tells(void **state) {
     assert_page("/stats", 200, "application/json", "\"pid\": 77");
     assert_page("/stats", 200, "application/json", "\"resident_bytes\": 123456789");
     assert_page("/metrics", 200, "text/plain", "\nweir_resident_bytes 123456789\n");
+    assert_page("/metrics", 200, "text/plain",
+                "counter\nweir_loop_switches_total{loop=\"0\",kind=\"voluntary\"} 70\n"
+                "weir_loop_switches_total{loop=\"0\",kind=\"involuntary\"} 5\n#");
+    assert_page("/stats", 200, "application/json", "\"voluntary\": 70");
     assert_page("/debug/loops", 200, "text/plain",
                 "long turn 1.0 s ago on loop 0: 200.0 ms, of which 10.0 ms on a CPU\n"
                 "  handler      look-up < front\n  stack        poll < wait\n");
@@ -199,6 +217,28 @@ static void texts_of_others(void **state) {
     end();
 }
 
+static int call_odd(struct weir_loop *l, void *user) {
+    weir__loop_attribute(l, weir__loop_name(l, user), 0);
+    weir__loop_attribute_end(l);
+    return 0;
+}
+
+/* A handler may be called anything. */
+static void odd_names(void **state) {
+    static char odd[] = "a \"b\" c:\\d\n;e", latin[] = "caf\xe9", utf8[] = "caf\xc3\xa9";
+    (void)state;
+    begin();
+    assert_int_equal(weir__loop_visit(group->loops[0], call_odd, odd), 0);
+    assert_int_equal(weir__loop_visit(group->loops[0], call_odd, latin), 0);
+    assert_int_equal(weir__loop_visit(group->loops[0], call_odd, utf8), 0);
+    assert_page("/metrics", 200, "text/plain",
+                "\nweir_handler_calls_total{loop=\"0\",handler=\"a \\\"b\\\" c:\\\\d\\n;e\"} 1\n"
+                "weir_handler_calls_total{loop=\"0\",handler=\"caf?\"} 1\n"
+                "weir_handler_calls_total{loop=\"0\",handler=\"caf\xc3\xa9\"} 1\n");
+    assert_page("/stats", 200, "application/json", "\"name\": \"a \\\"b\\\" c:\\\\d\\n;e\"");
+    end();
+}
+
 static int profile(struct weir_loop *l, void *user) {
     struct asked *q = user;
     const struct weir_profile *p = q->target ? (const void *)q : NULL;
@@ -215,13 +255,14 @@ static void a_profile_as_text(void **state) {
     begin();
     const struct weir__loop_world *before = group->world;
     struct weir__loop_world world = *before;
-    const struct weir_profile_handler handlers[] = {{.name = "digest", .samples = 9, .share = 0.9}};
+    const struct weir_profile_handler handlers[] = {{.name = "digest", .samples = 9, .share = 0.9},
+                                                    {.name = "a\nb c", .samples = 1, .share = 0.1}};
     world.outside = &outside;
     group->world = &world;
     summary = (struct weir_profile_summary){.window_ns = S,
                                             .threads = 2,
                                             .samples = 10,
-                                            .n_handlers = 1,
+                                            .n_handlers = 2,
                                             .handlers = handlers,
                                             .verdict.text = "digest did it"};
     struct asked q = {.target = "yes"};
@@ -229,7 +270,8 @@ static void a_profile_as_text(void **state) {
     assert_int_equal(q.page.status, 200);
     assert_string_equal(q.body, "# verdict: digest did it\n"
                                 "# window 1.000 s, 2 threads, 10 samples, 0 lost, CPU 0.000 s\n"
-                                "# handler digest: 9 samples, 90.0 %\na 1\n");
+                                "# handler digest: 9 samples, 90.0 %\n"
+                                "# handler a?b c: 1 sample, 10.0 %\na 1\n");
     free(q.body);
     q.target = NULL;
     assert_int_equal(weir__loop_visit(group->loops[HOME], profile, &q), 0);
@@ -268,6 +310,7 @@ int main(void) {
         cmocka_unit_test(health),
         cmocka_unit_test(what_the_world_tells),
         cmocka_unit_test(texts_of_others),
+        cmocka_unit_test(odd_names),
         cmocka_unit_test(a_profile_as_text),
         cmocka_unit_test(a_page_without_memory_says_so),
     };

@@ -17,10 +17,11 @@ static struct weir_sim *sim;
 static struct weir_group *group;
 static struct weir__admin *admin;
 
-static inline void queues(struct weir_loop *l, struct weir__admin_told *out) {
+static inline void tell(struct weir_loop *l, struct weir__admin_told *out) {
     out->listeners = 1;
     out->queue_depth = 10 + l->env.index;
     out->queue_depth_max = 100;
+    out->proxy = (struct weir_proxy_stats){.headers = 21, .refused_trust = 3, .refused_time = 4};
 }
 
 static inline int start(struct weir_loop *l, void *user) {
@@ -34,7 +35,7 @@ static inline void begin(void) {
     sim = weir_sim_new(&o);
     assert_non_null(sim);
     group = weir_sim_group(sim);
-    admin = weir__admin_new(group, group->loops[HOME], queues);
+    admin = weir__admin_new(group, group->loops[HOME], tell);
     assert_non_null(admin);
     assert_int_equal(weir__loop_visit(group->loops[HOME], start, admin), 0);
 }

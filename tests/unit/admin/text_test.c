@@ -45,6 +45,19 @@ static void a_long_line_is_whole(void **state) {
     weir_mem_close(m);
 }
 
+static void names(void **state) {
+    (void)state;
+    char name[200];
+    assert_string_equal(weir__admin_name("a b;c").text, "a b;c");
+    assert_string_equal(weir__admin_name("").text, "");
+    assert_string_equal(weir__admin_name("a\nb\x7f\t\xe9").text, "a?b??\xe9");
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = 0;
+    assert_int_equal(strlen(weir__admin_name(name).text), 63);
+    assert_string_equal(weir__admin_s(0), "s");
+    assert_string_equal(weir__admin_s(1), "");
+}
+
 static void documents(void **state) {
     (void)state;
     struct weir_mem *m = weir_mem_open("test");
@@ -93,9 +106,9 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines),     cmocka_unit_test(a_long_line_is_whole),
-        cmocka_unit_test(documents), cmocka_unit_test(strings),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(lines),   cmocka_unit_test(a_long_line_is_whole),
+        cmocka_unit_test(names),   cmocka_unit_test(documents),
+        cmocka_unit_test(strings), cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

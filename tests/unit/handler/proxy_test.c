@@ -55,10 +55,14 @@ static void app_close(struct weir_ctx *c, int why) {
 static const struct weir_handler app = {
     .name = "app", .open = app_open, .read = app_read, .eof = app_eof, .close = app_close};
 
+static struct weir_loop *loop; /* of the last server */
+
 static struct weir_embedded *server(const struct weir_proxy_options *o) {
     static const struct weir_limits limits = {.linger_ms = 10};
     struct weir_stage line[] = {{&weir_proxy_handler, o}, {&app, NULL}};
-    return emb_line(line, 2, &limits);
+    struct weir_embedded *e = emb_line(line, 2, &limits);
+    loop = weir_chan_loop(weir_embedded_chan(e));
+    return e;
 }
 
 static void push(struct weir_embedded *e, const void *p, size_t n) {
@@ -210,6 +214,21 @@ static void unix_paths_are_safe_to_print(void **state) {
 
 /* --- refused ------------------------------------------------------------------------------ */
 
+static uint64_t sum_of(const struct weir_proxy_stats *s) {
+    return s->headers + s->without + s->silent + s->refused_trust + s->refused_header +
+           s->refused_size + s->refused_time + s->refused_memory;
+}
+
+/* The last server's loop has counted one connection, as this. */
+static void assert_counted(size_t offset) {
+    struct weir_proxy_stats s;
+    assert_int_equal(weir_proxy_stats(loop, &s), 0);
+    assert_int_equal(sum_of(&s), 1);
+    assert_int_equal(*(const uint64_t *)(const void *)((const char *)&s + offset), 1);
+}
+
+#define COUNTED(member) assert_counted(offsetof(struct weir_proxy_stats, member))
+
 static void refused(const struct weir_proxy_options *o, const void *p, size_t n, int why) {
     char expected[64];
     forget();
@@ -218,6 +237,8 @@ static void refused(const struct weir_proxy_options *o, const void *p, size_t n,
     assert_int_equal(weir_embedded_state(e), why); /* at once: no lingering */
     snprintf(expected, sizeof expected, "refused %s;", weir_errname(why));
     assert_string_equal(told(), expected);
+    assert_counted(why == WEIR_ETOOBIG ? offsetof(struct weir_proxy_stats, refused_size)
+                                       : offsetof(struct weir_proxy_stats, refused_header));
     emb_expect_out(e, "");
     emb_end(e);
 }
@@ -250,6 +271,7 @@ static void a_header_that_does_not_come_in_time(void **state) {
         weir_embedded_advance(e, 4);
         assert_int_equal(weir_embedded_state(e), WEIR_ETIMEDOUT);
         assert_string_equal(told(), "refused ETIMEDOUT;");
+        COUNTED(refused_time);
         emb_end(e);
     }
 }
@@ -260,6 +282,7 @@ static void the_deadline_ends_with_the_header(void **state) {
     emb_push(e, LINE);
     weir_embedded_advance(e, 20000);
     assert_int_equal(weir_embedded_state(e), 1);
+    COUNTED(headers);
     emb_end(e);
 }
 
@@ -270,12 +293,14 @@ static void a_stream_that_ends_too_early(void **state) {
     weir_embedded_eof(e);
     assert_int_equal(weir_embedded_state(e), WEIR_EPROTO);
     assert_string_equal(told(), "refused EPROTO;");
+    COUNTED(refused_header);
     emb_end(e);
     forget();
     e = server(&required); /* a health check that only connects is no offence */
     weir_embedded_eof(e);
     assert_int_equal(weir_embedded_state(e), 0);
     assert_string_equal(told(), "");
+    COUNTED(silent);
     emb_end(e);
 }
 
@@ -337,7 +362,10 @@ static void memory_for_it_is_needed(void **state) {
         (void)weir_embedded_push(e, "\n", 1);
         weir__mem_fail(m, 0, false);
         served += strcmp(told(), SEEN) == 0;
-        short_of += strcmp(told(), "refused ENOMEM;") == 0;
+        if (strcmp(told(), "refused ENOMEM;") == 0) {
+            short_of++;
+            COUNTED(refused_memory);
+        }
         assert_int_equal(weir_embedded_free(e), 0);
     }
     assert_true(served > 0 && short_of > 0);
@@ -353,6 +381,7 @@ static void optional_takes_both(void **state) {
     emb_push(e, "UT /");
     assert_string_equal(told(), "open unix:embedded > unix:embedded;'PUT /';");
     assert_null(weir_proxy_header_of(weir_embedded_chan(e)));
+    COUNTED(without);
     emb_end(e);
     forget();
     e = server(&optional);
@@ -366,6 +395,7 @@ static void optional_serves_who_waits(void **state) {
     struct weir_embedded *e = server(&optional);
     weir_embedded_advance(e, 5001);
     assert_string_equal(told(), "open unix:embedded > unix:embedded;");
+    COUNTED(without);
     emb_push(e, LINE); /* too late to be a header */
     assert_non_null(strstr(told(), "'PROXY TCP4"));
     emb_end(e);

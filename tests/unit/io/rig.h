@@ -1,6 +1,6 @@
 /* The rig of the io tests: one door, plain sockets of the test as its peers, and tables of cases
  * that run on epoll level-triggered, edge-triggered, level-triggered with deferred sends, and
- * io_uring where the machine has it. */
+ * io_uring where the machine has it, with all its features and with fewer. */
 #ifndef WEIR_TESTS_UNIT_IO_RIG_H
 #define WEIR_TESTS_UNIT_IO_RIG_H
 #include "io/epoll/epoll.h"
@@ -29,6 +29,7 @@ enum { WAIT_NS = 1000 * 1000 * 1000, PATIENCE = 10 };
 struct variant {
     const char *name;
     bool uring, edge, defer;
+    unsigned without; /* of the features of io_uring */
 };
 
 struct rig {
@@ -40,10 +41,13 @@ struct rig {
 
 static struct weir__io_slots slots;
 static const struct variant variants[] = {
-    {"epoll lt", false, false, false},
-    {"epoll et", false, true, false},
-    {"epoll lt defer", false, false, true},
-    {"uring", true, false, false},
+    {"epoll lt", false, false, false, 0},
+    {"epoll et", false, true, false, 0},
+    {"epoll lt defer", false, false, true, 0},
+    {"uring", true, false, false, 0},
+    {"uring, sends by request", true, false, true, 0},
+    {"uring, plain buffers", true, false, false, WEIR__URING_INC_BUFFERS | WEIR__URING_FAIR_RECV},
+    {"uring, with nothing", true, false, true, WEIR__URING_FEATURES},
 };
 
 static inline int rig_open(struct rig *r, const struct variant *v) {
@@ -51,7 +55,11 @@ static inline int rig_open(struct rig *r, const struct variant *v) {
     r->v = v;
     r->mem = weir__mem_pool_new("test");
     weir__mem_enter(r->mem);
-    struct weir__io_config c = {.mem = r->mem, .slots = &slots, .edge = v->edge, .defer = v->defer};
+    struct weir__io_config c = {.mem = r->mem,
+                                .slots = &slots,
+                                .edge = v->edge,
+                                .defer = v->defer,
+                                .uring_without = v->without};
     int rc = v->uring ? weir__uring_new(&c, &r->io, &why) : weir__epoll_new(&c, &r->io, &why);
     if (rc < 0) {
         print_message("%s: not here: %s\n", v->name, why);
@@ -251,9 +259,7 @@ static inline void plan(struct weir__os_fault *f, enum weir__os_kind kind, int e
     weir__os_fault_set(f);
 }
 
-#define CASE_ON(f, i) \
-    { #f, f, setup, teardown, (void *)&variants[i] }
-#define CASE(f) CASE_ON(f, 0), CASE_ON(f, 1), CASE_ON(f, 2), CASE_ON(f, 3)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* Runs a table of CASEs, one group per door; without io_uring its rows are left out, with one line
  * that says so. */
@@ -266,11 +272,14 @@ static inline int run_cases(const struct CMUnitTest *cases, size_t n) {
     bool have_uring = rig_open(&probe, &variants[3]) == 0;
     if (have_uring)
         rig_close(&probe);
-    for (size_t v = 0; v < 4; v++) {
-        for (size_t i = 0; i < n / 4; i++)
-            rows[i] = cases[i * 4 + v];
+    assert_true(n <= sizeof rows / sizeof rows[0]);
+    for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
+        for (size_t i = 0; i < n; i++) {
+            rows[i] = cases[i];
+            rows[i].initial_state = (void *)&variants[v];
+        }
         if (!variants[v].uring || have_uring)
-            failed += _cmocka_run_group_tests(variants[v].name, rows, n / 4, NULL, NULL);
+            failed += _cmocka_run_group_tests(variants[v].name, rows, n, NULL, NULL);
     }
     return failed;
 }

@@ -10,7 +10,7 @@ static void one_entry_per_name(void **state) {
     (void)state;
     static struct weir__loop_account a;
     char same[] = "tls";
-    weir__loop_account_init(&a);
+    weir__loop_account_init(&a, NULL);
     assert_string_equal(a.handlers[0].name, "(loop)");
     struct weir__loop_handler *tls = weir__loop_intern(&a, "tls");
     assert_ptr_equal(weir__loop_intern(&a, same), tls); /* by text, not by address */
@@ -23,7 +23,7 @@ static void a_full_table_counts_the_rest_as_the_loops(void **state) {
     (void)state;
     static struct weir__loop_account a;
     static char names[WEIR__LOOP_HANDLERS_MAX + 2][8];
-    weir__loop_account_init(&a);
+    weir__loop_account_init(&a, NULL);
     uint64_t before = weir__base_hits(WEIR__SITE_COUNT);
     for (unsigned i = 0; i < WEIR__LOOP_HANDLERS_MAX + 2; i++) {
         snprintf(names[i], sizeof names[i], "h%u", i);
@@ -37,11 +37,11 @@ static void a_full_table_counts_the_rest_as_the_loops(void **state) {
 static void call(struct kit_loop *k, struct weir__loop_handler *h, uint64_t ns,
                  struct weir__loop_handler *inner, uint64_t inner_ns) {
     struct weir__loop_account *a = &k->loop->account;
-    weir__loop_frame_enter(a, &k->door.io, h, 7);
+    weir__loop_frame_enter(a, h, 7);
     k->door.now_ns += ns;
     if (inner)
         call(k, inner, inner_ns, NULL, 0);
-    weir__loop_frame_leave(a, &k->door.io);
+    weir__loop_frame_leave(a);
 }
 
 static void one_call_in_64_is_timed(void **state) {
@@ -88,12 +88,12 @@ static uint64_t cpu_now(void) {
 static void call_cpu(struct kit_loop *k, struct weir__loop_handler *h, uint64_t wall, uint64_t cpu,
                      struct weir__loop_handler *inner) {
     struct weir__loop_account *a = &k->loop->account;
-    weir__loop_frame_enter(a, &k->door.io, h, 7);
+    weir__loop_frame_enter(a, h, 7);
     k->door.now_ns += wall;
     cpu_ns += cpu;
     if (inner)
         call_cpu(k, inner, wall, cpu, NULL);
-    weir__loop_frame_leave(a, &k->door.io);
+    weir__loop_frame_leave(a);
 }
 
 static void the_cpu_clock_is_looked_at_while_it_is_there(void **state) {
@@ -118,9 +118,9 @@ static void the_cpu_clock_is_looked_at_while_it_is_there(void **state) {
     assert_int_equal(inner->cpu_ns, 10);
     for (unsigned i = 65; i < 128; i++)
         call_cpu(&k, outer, 100, 10, NULL);
-    weir__loop_frame_enter(a, &k.door.io, outer, 7); /* timed */
+    weir__loop_frame_enter(a, outer, 7); /* timed */
     a->cpu_now = NULL;
-    weir__loop_frame_leave(a, &k.door.io);
+    weir__loop_frame_leave(a);
     assert_int_equal(outer->sampled, 3);
     assert_int_equal(outer->cpu_timed, 1);
     assert_int_equal(a->slow, 0);
@@ -137,17 +137,17 @@ static void the_stack_is_told_from_the_inside(void **state) {
     uint64_t ref = 9;
     assert_int_equal(weir__loop_frames(a, names, 3, &ref), 0);
     assert_int_equal(ref, 0);
-    weir__loop_frame_enter(a, &k.door.io, tls, 7);
-    weir__loop_frame_enter(a, &k.door.io, h2, 8);
+    weir__loop_frame_enter(a, tls, 7);
+    weir__loop_frame_enter(a, h2, 8);
     assert_int_equal(weir__loop_frames(a, names, 3, &ref), 2);
     assert_string_equal(names[0], "h2");
     assert_string_equal(names[1], "tls");
     assert_int_equal(ref, 8);
     assert_int_equal(weir__loop_frames(a, names, 1, &ref), 1);
-    weir__loop_frame_leave(a, &k.door.io);
+    weir__loop_frame_leave(a);
     assert_int_equal(weir__loop_frames(a, names, 3, &ref), 1);
     assert_string_equal(names[0], "tls");
-    weir__loop_frame_leave(a, &k.door.io);
+    weir__loop_frame_leave(a);
     kit_loop_close(&k);
 }
 
@@ -160,10 +160,10 @@ static void deeper_than_the_stack(void **state) {
     struct weir__loop_handler *h = weir__loop_intern(a, "h");
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < WEIR__LOOP_FRAMES_MAX + 5; i++)
-            weir__loop_frame_enter(a, &k.door.io, h, i);
+            weir__loop_frame_enter(a, h, i);
         assert_int_equal(weir__loop_depth(a), WEIR__LOOP_FRAMES_MAX + 5);
         for (unsigned i = 0; i < WEIR__LOOP_FRAMES_MAX + 5; i++)
-            weir__loop_frame_leave(a, &k.door.io);
+            weir__loop_frame_leave(a);
         assert_int_equal(weir__loop_depth(a), 0);
         assert_int_equal(a->slow, 0);
     }

@@ -1,4 +1,6 @@
 #include "os/proc.h"
+#include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -29,16 +31,41 @@ static void idle_ticks_of_the_cpus_that_are_ours(void **state) {
     assert_int_equal(weir__os_proc_stat_idle("", one, 1), 0);
 }
 
+static void switches_of_a_thread(void **state) {
+    (void)state;
+    uint64_t v, n;
+    const char *text = "Name:\tvoluntary_ctxt_switches\nThreads:\t1\n"
+                       "voluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t7\n";
+    assert_true(weir__os_proc_status_switches(text, &v, &n));
+    assert_int_equal(v, 150);
+    assert_int_equal(n, 7);
+    assert_false(weir__os_proc_status_switches("voluntary_ctxt_switches:\t150\n", &v, &n));
+    assert_false(weir__os_proc_status_switches("voluntary_ctxt_switches:\tx\n", &v, &n));
+    assert_false(weir__os_proc_status_switches("", &v, &n));
+}
+
 static void this_process(void **state) {
     (void)state;
     assert_int_equal(weir__os_proc_id(), getpid());
     assert_true(weir__os_proc_resident() > 100000);
+    uint64_t before, after, n;
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(weir__os_proc_switches(getpid(), &before, &n), 0);
+    struct pollfd nothing = {.fd = fd[0], .events = POLLIN};
+    assert_int_equal(poll(&nothing, 1, 1), 0); /* it sleeps: one switch at least */
+    assert_int_equal(weir__os_proc_switches(getpid(), &after, &n), 0);
+    assert_true(after > before);
+    close(fd[0]);
+    close(fd[1]);
+    assert_int_equal(weir__os_proc_switches(-1, &before, &n), -ENOENT);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resident_pages),
         cmocka_unit_test(idle_ticks_of_the_cpus_that_are_ours),
+        cmocka_unit_test(switches_of_a_thread),
         cmocka_unit_test(this_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,16 +47,16 @@ static int fold(struct weir_profile *p, const struct weir__rt_sample *samples, u
 
 static void equal_stacks_are_counted(void **state) {
     const struct weir__rt_sample all[] = {
-        sample(0, 1000, "linkd", "digest"), sample(1, 1500, NULL, NULL),
-        sample(0, 1100, "linkd", "digest"), sample(0, 1999, "linkd", "digest"),
-        sample(0, 2500, NULL, "a;b\n"),
+        sample(0, 1000, "linkd", "digest"),  sample(1, 1500, NULL, NULL),
+        sample(0, 1100, "linkd", "digest"),  sample(0, 1999, "linkd", "digest"),
+        sample(0, 2500, NULL, "a;b\n c\td"),
     };
     struct weir_profile p;
     (void)state;
     assert_int_equal(fold(&p, all, ARRAY_LEN(all)), 0);
     assert_string_equal(p.folded.at, "weir-loop-0;handler:linkd;handler:digest;caller;leaf 3\n"
                                      "weir-work-1;caller;leaf 1\n"
-                                     "weir-loop-0;handler:a_b_;caller;leaf 1\n");
+                                     "weir-loop-0;handler:a_b__c_d;caller;leaf 1\n");
     assert_int_equal(p.folded.n, strlen(p.folded.at));
     assert_int_equal(p.summary.samples, 5);
     assert_int_equal(p.summary.phases[WEIR_PROFILE_HANDLER], 4);

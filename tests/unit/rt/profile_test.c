@@ -130,6 +130,40 @@ static void the_accounting_is_of_cpu_time(void **state) {
     assert_true(digest > 0.5);
 }
 
+/* One call of 150 ms after the other: in a window there are too few for one of 64 to be timed. */
+static void toil(struct weir_loop *l, void *user) {
+    if (enough)
+        return;
+    weir__loop_attribute(l, weir__loop_name(l, "toil"), 1);
+    for (unsigned i = 0; i < 300; i++)
+        digest_rounds();
+    weir__loop_attribute_end(l);
+    assert_int_equal(weir_loop_post(l, toil, user), 0);
+}
+
+static void few_long_calls_are_named(void **state) {
+    struct weir_group_options go = {.size = sizeof go, .loops = 1, .watchdog_ms = 50};
+    struct weir_group *g;
+    struct weir_profile_options o = window(600);
+    char handler[16] = "";
+    (void)state;
+    assert_int_equal(weir_group_new(&go, &g), 0);
+    enough = false;
+    assert_int_equal(weir_loop_post(weir_group_loop(g, 0), toil, NULL), 0);
+    assert_int_equal(weir_group_start(g), 0);
+    for (; o.ms <= 10000 && !handler[0]; o.ms *= 2) { /* a busy machine gives few samples */
+        struct weir_profile *p;
+        assert_int_equal(weir_profile_take(g, &o, &p), 0);
+        const struct weir_profile_verdict *v = &weir_profile_summary(p)->verdict;
+        if (v->cause == WEIR_PROFILE_BY_HANDLER)
+            snprintf(handler, sizeof handler, "%s", v->handler);
+        weir_profile_free(p);
+    }
+    enough = true;
+    end_of(g);
+    assert_string_equal(handler, "toil");
+}
+
 /* --- a worker that works --------------------------------------------------------------------- */
 
 static void hash_run(struct weir__loop_work *w) {
@@ -329,6 +363,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_handler_is_named),
         cmocka_unit_test(the_accounting_is_of_cpu_time),
+        cmocka_unit_test(few_long_calls_are_named),
         cmocka_unit_test(workers_are_sampled_too),
         cmocka_unit_test(one_at_a_time_and_the_end_comes_early),
         cmocka_unit_test(one_after_the_other),

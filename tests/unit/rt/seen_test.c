@@ -57,7 +57,7 @@ static void a_picture_is_of_the_turn_that_was_asked_for(void **state) {
     (void)state;
     open_room(&r);
     h = weir__loop_intern(&r.k.loop->account, "digest");
-    weir__loop_frame_enter(&r.k.loop->account, &r.k.door.io, h, 77);
+    weir__loop_frame_enter(&r.k.loop->account, h, 77);
     turn(&r, 500, 400);
     assert_true(weir__rt_picture_ask(&r.seen, 499)); /* another turn */
     assert_false(taken(&r));
@@ -71,7 +71,7 @@ static void a_picture_is_of_the_turn_that_was_asked_for(void **state) {
     assert_string_equal(r.seen.picture.handlers[0], "digest");
     assert_int_equal(r.seen.picture.channel, 77);
     assert_true(r.seen.picture.at.n > 0);
-    weir__loop_frame_leave(&r.k.loop->account, &r.k.door.io);
+    weir__loop_frame_leave(&r.k.loop->account);
     turn(&r, 0, 0);
     close_room(&r);
 }

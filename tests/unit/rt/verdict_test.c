@@ -53,7 +53,7 @@ static void each_condition_counts(void **state) {
         {20, 5, .24, .25, false, "its share is small"},
         {80, 10, .80, .64, false, "the engine's accounting says something else"},
         {80, 10, .80, .96, false, "the engine's accounting says something else"},
-        {80, 10, .80, -1, false, "the engine's accounting has no figure for it"},
+        {80, 10, .80, -1, false, "none of its few calls was timed; /debug/loops names turns over"},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -88,6 +88,14 @@ static void too_little_to_say_anything(void **state) {
     assert_string_equal(v.text, "no cause can be named: none of 50 samples was in a handler");
 }
 
+static void a_name_stays_on_its_line(void **state) {
+    (void)state;
+    struct weir_profile_handler h = digest(80, 10, .8, .8);
+    h.name = "a\nb c";
+    assert_non_null(strstr(verdict(100, 10, h).text, "handler a?b c has 80 %"));
+    assert_non_null(strstr(verdict(1, 0, h).text, ": 1 sample, and 20 are"));
+}
+
 static void a_long_name_fits(void **state) {
     static char name[300];
     (void)state;
@@ -95,13 +103,16 @@ static void a_long_name_fits(void **state) {
     struct weir_profile_handler h = digest(19, 4, .2, .9);
     h.name = name;
     assert_int_equal(verdict(100, 0, h).cause, WEIR_PROFILE_UNKNOWN);
+    h = digest(100, 10, 1, -1);
+    h.name = name;
+    assert_non_null(strstr(verdict(4000000000, 0, h).text, "over watchdog_ms"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_handler_is_named),       cmocka_unit_test(each_condition_counts),
         cmocka_unit_test(most_of_it_in_the_kernel), cmocka_unit_test(too_little_to_say_anything),
-        cmocka_unit_test(a_long_name_fits),
+        cmocka_unit_test(a_name_stays_on_its_line), cmocka_unit_test(a_long_name_fits),
     };
     return cmocka_run_group_tests_name("rt/verdict", tests, NULL, NULL);
 }

@@ -137,14 +137,77 @@ static void requests_come_in_pieces_of_any_size(void **state) {
     }
 }
 
-static void a_short_answer_is_one_part(void **state) {
+/* Pushes request 1 of service echo with n bytes in a buffer of which the test keeps what it was
+ * given: a reference on all of it. */
+static struct weir_slice ask_from_a_held_buffer(struct kit_linkd *t, size_t n) {
+    struct kit_frame f = {REQUEST(.id = 1, .n = n)};
+    struct weir_slice s, held;
+    assert_int_equal(weir_slice_new(t->m, kit_frame_bytes(&f, NULL), &s), 0);
+    kit_frame_bytes(&f, s.p);
+    held = weir_slice_ref(s, 0, s.n);
+    assert_int_equal(weir_chain_add(t->m, &t->in, &s), 0);
+    assert_int_equal(kit_linkd_run(t), 0);
+    assert_int_equal(t->s.out.bytes, held.n);
+    return held;
+}
+
+static unsigned parts(const struct weir_chain *c) {
+    unsigned n = 0;
+    for (const struct weir_part *p = c->first; p; p = p->next)
+        n++;
+    return n;
+}
+
+/* The response's header goes where the request's was. */
+static void an_answer_stays_where_its_request_was(void **state) {
     struct kit_linkd *t = *state;
-    ask(t, 1);
-    assert_ptr_equal(t->s.out.first, t->s.out.last);
-    weir_chain_fini(&t->s.out);
-    ask(t, 0);
-    assert_ptr_equal(t->s.out.first->next, t->s.out.last);
-    weir_chain_fini(&t->s.out);
+    for (unsigned i = 0; i < 3; i++) {
+        struct kit_frame f = {REQUEST(.id = 9, .n = size_of(i))};
+        kit_linkd_queue(t, f);
+        const uint8_t *p = t->in.first->slice.p;
+        assert_int_equal(kit_linkd_run(t), 0);
+        assert_int_equal(parts(&t->s.out), 1);
+        assert_int_equal(t->s.out.bytes, WEIR_LINKD_HEAD_BYTES + size_of(i));
+        assert_ptr_equal(t->s.out.first->slice.p, p);
+        weir_chain_fini(&t->s.out);
+    }
+}
+
+/* A request whose bytes somebody else refers to does not change: a short answer is copied behind
+ * its header, a longer one gets a part in front. */
+static void what_others_hold_does_not_change(void **state) {
+    struct kit_linkd *t = *state;
+    const size_t sizes[] = {1, WEIR__LINKD_COPY_MAX, WEIR__LINKD_COPY_MAX + 1, BIG_BYTES};
+    for (unsigned i = 0; i < 4; i++) {
+        struct weir_slice held = ask_from_a_held_buffer(t, sizes[i]);
+        assert_int_equal(parts(&t->s.out), sizes[i] <= WEIR__LINKD_COPY_MAX ? 1 : 2);
+        assert_int_equal(held.p[3], WEIR_LINKD_REQUEST);
+        weir_chain_fini(&t->s.out);
+        weir_slice_release(&held);
+    }
+}
+
+/* The buffer that the host receives into is held by it, and by nobody else. */
+static void what_the_host_receives_into_is_free_to_write(void **state) {
+    struct kit_linkd *t = *state;
+    struct kit_frame f = {REQUEST(.id = 1, .n = BIG_BYTES)};
+    for (unsigned others = 0; others < 2; others++) {
+        struct weir_slice hot, other = {0};
+        assert_int_equal(weir_slice_new(t->m, 4096, &hot), 0);
+        const struct weir_buf *receiving = hot.buf;
+        t->line.receiving = &receiving;
+        kit_frame_bytes(&f, hot.p + 100);
+        struct weir_slice s = weir_slice_ref(hot, 100, kit_frame_bytes(&f, NULL));
+        if (others)
+            other = weir_slice_ref(hot, 0, 10);
+        assert_int_equal(weir_chain_add(t->m, &t->in, &s), 0);
+        assert_int_equal(kit_linkd_run(t), 0);
+        assert_int_equal(parts(&t->s.out), 1 + others);
+        assert_int_equal(hot.p[103], others ? WEIR_LINKD_REQUEST : WEIR_LINKD_RESPONSE);
+        weir_chain_fini(&t->s.out);
+        weir_slice_release(&other);
+        weir_slice_release(&hot);
+    }
 }
 
 /* A chain with an empty reservation at its end is as good an answer as any. */
@@ -163,9 +226,14 @@ static void an_answer_may_end_in_a_reservation(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(an_open_id_is_no_plain_request),  CASE(a_call_that_waits_keeps_its_memory),
-        CASE(unsent_answers_stay_as_they_are), CASE(requests_come_in_pieces_of_any_size),
-        CASE(a_short_answer_is_one_part),      CASE(an_answer_may_end_in_a_reservation),
+        CASE(an_open_id_is_no_plain_request),
+        CASE(a_call_that_waits_keeps_its_memory),
+        CASE(unsent_answers_stay_as_they_are),
+        CASE(requests_come_in_pieces_of_any_size),
+        CASE(an_answer_may_end_in_a_reservation),
+        CASE(an_answer_stays_where_its_request_was),
+        CASE(what_others_hold_does_not_change),
+        CASE(what_the_host_receives_into_is_free_to_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
