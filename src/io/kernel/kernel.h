@@ -167,7 +167,10 @@ int64_t weir__kernel_timeout(uint64_t until_ns);
 enum { WEIR__KERNEL_BLOCKED = 1, WEIR__KERNEL_YIELDS = 2 }; /* answers of a pump beside codes */
 
 /* Counts a send as over, and what it sent. */
-void weir__kernel_count_sent(struct weir__kernel *k, uint64_t bytes);
+WEIR_INLINE void weir__kernel_count_sent(struct weir__kernel *k, uint64_t bytes) {
+    weir__io_count(&k->io.stats.sends, 1);
+    weir__io_count(&k->io.stats.sent_bytes, bytes);
+}
 /* Begins a send of `total`. */
 void weir__kernel_send_begin(struct weir__kernel_sock *s, const struct weir_part *first,
                              uint64_t total);

@@ -9,11 +9,6 @@
 
 enum { BATCH_PARTS = 256 }; /* of the datagrams of one system call */
 
-void weir__kernel_count_sent(struct weir__kernel *k, uint64_t bytes) {
-    weir__io_count(&k->io.stats.sends, 1);
-    weir__io_count(&k->io.stats.sent_bytes, bytes);
-}
-
 void weir__kernel_send_begin(struct weir__kernel_sock *s, const struct weir_part *first,
                              uint64_t total) {
     s->part = first;

@@ -1,6 +1,7 @@
 #include "io/uring/ring.h"
 #include "base/assert.h"
 #include "io/uring/uring.h"
+#include "os/file.h"
 #include "os/raw.h"
 #include "os/sock.h"
 #include "os/thread.h"
@@ -52,16 +53,30 @@ static int open_ring(struct uring_params *p, unsigned without) {
     }
 }
 
-static const char *setup_reason(int rc) {
+const char *weir__uring_ring_reason(int rc, const char *sysctl) {
     switch (-rc) {
-    case ENOSYS: return "the kernel has no io_uring, or a seccomp filter hides it";
-    case EPERM: return "io_uring is forbidden here (sysctl kernel.io_uring_disabled or seccomp)";
+    case ENOSYS:
+        return sysctl[0] ? "a seccomp filter hides io_uring"
+                         : "the kernel has no io_uring, or a seccomp filter hides it";
+    case EPERM:
+        return sysctl[0] == '2'   ? "sysctl kernel.io_uring_disabled=2 forbids io_uring"
+               : sysctl[0] == '1' ? "sysctl kernel.io_uring_disabled=1 forbids io_uring to who is "
+                                    "not in kernel.io_uring_group"
+                                  : "a seccomp filter forbids io_uring";
+    case EACCES: return "a security module forbids io_uring";
     case EINVAL: return "the kernel's io_uring is too old (5.19 is needed)";
     case ENOMEM: return "no memory for the rings (RLIMIT_MEMLOCK: see ulimit -l)";
     case EMFILE:
     case ENFILE: return "no descriptor for the ring (RLIMIT_NOFILE: see ulimit -n)";
     default: return "io_uring_setup failed";
     }
+}
+
+static const char *setup_reason(int rc) {
+    char sysctl[8]; /* since 6.6; before, only a filter forbids */
+    if (weir__os_file_text("/proc/sys/kernel/io_uring_disabled", sysctl, sizeof sysctl) < 0)
+        sysctl[0] = 0;
+    return weir__uring_ring_reason(rc, sysctl);
 }
 
 static void *map_ring(struct weir__uring_ring *r, size_t bytes, long off) {

@@ -25,6 +25,9 @@ struct weir__uring_ring {
     uint32_t nothing;           /* what a closed ring shows as its heads and tails */
 };
 
+/* The cause of a failed io_uring_setup(2), by what kernel.io_uring_disabled holds ("": nothing).
+ * Static storage. */
+const char *weir__uring_ring_reason(int rc, const char *sysctl);
 /* 0, or a negative errno with *why. `without`: of enum weir__uring_feature. Nothing is left behind
  * on failure after _fini. */
 int weir__uring_ring_init(struct weir__uring_ring *r, unsigned without, const char **why);
