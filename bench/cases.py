@@ -9,7 +9,7 @@ from typing import Optional
 class Case:
     name: str
     work: str  # what the server does: echo, linkd, digest
-    mode: str  # what the client does: long, short, linkd, digest
+    mode: str  # what the client does: long, short, linkd, linkd-short, digest
     connections: int
     size: int
 
@@ -41,7 +41,17 @@ ECHO = [
 ]
 LINKD = [Case("linkd-100", "linkd", "linkd", 100, 8192)]
 DIGEST = [Case("digest-100", "digest", "digest", 100, 8192)]
-GROUPS = {"echo": ECHO, "linkd": LINKD, "digest": DIGEST, "all": ECHO + LINKD + DIGEST}
+# io_uring against epoll, each beside its own bare loop.
+TRANSPORT = [
+    Case(f"{work}-{'short' if 'short' in mode else 'long'}-{connections}-{name}", work, mode,
+         connections, size)
+    for work, modes in (("echo", ("long", "short")), ("linkd", ("linkd", "linkd-short")))
+    for mode in modes
+    for connections in (1, 100, 1000)
+    for name, size in (("12", 12), ("8k", 8192))
+]
+GROUPS = {"echo": ECHO, "linkd": LINKD, "digest": DIGEST, "transport": TRANSPORT,
+          "all": ECHO + LINKD + DIGEST}
 
 # The baseline of every ratio. TWIN is a second process of the same program: its ratio says how far
 # from 1 this machine, in this run, can stray by chance.
@@ -101,6 +111,10 @@ SERVERS = {
     "weir-epoll": (EVERY, _weir("epoll")),
     "weir-uring": (EVERY, _weir("uring")),
 }
+
+
+# Who takes part in a group, where that is not everybody.
+GROUP_SERVERS = {"transport": (TWIN, BASE, "bare-uring", "weir-epoll", "weir-uring")}
 
 
 def commands(names, work, bin_dir):

@@ -20,6 +20,7 @@ import harness
 import idle
 import instructions
 import offload
+import syscalls
 from stats import median_interval, paired_ratios
 
 SLICES_MIN = 30
@@ -31,6 +32,7 @@ APART = {  # what is measured in a way of its own
     "idle": idle.main,
     "instructions": instructions.main,
     "offload": offload.main,
+    "syscalls": syscalls.main,
 }
 
 
@@ -41,7 +43,7 @@ def arguments():
                         help="which cases; what is no ratio of CPU time has a program of its own: "
                              + ", ".join(f"{name} runs {name}.py" for name in sorted(APART)))
     parser.add_argument("--case", action="append", help="only this case (may be repeated)")
-    parser.add_argument("--servers", help="comma list; default: all that are built")
+    parser.add_argument("--servers", help="comma list; default: all that are built and belong to the group")
     parser.add_argument("--slices", type=int, default=SLICES_MIN, help="per case and server")
     parser.add_argument("--seconds", type=float, default=0.25, help="length of a slice")
     parser.add_argument("--warm-ms", type=float, default=50)
@@ -56,7 +58,8 @@ def arguments():
     for name in options.case or []:
         if name not in known:
             parser.error(f"no case {name} in {options.group}: {', '.join(known)}")
-    options.names = options.servers.split(",") if options.servers else list(cases.SERVERS)
+    options.names = (options.servers.split(",") if options.servers
+                     else list(cases.GROUP_SERVERS.get(options.group, cases.SERVERS)))
     for name in options.names:
         if name not in cases.SERVERS:
             parser.error(f"no server {name}: {', '.join(cases.SERVERS)}")

@@ -31,9 +31,9 @@ enum {
     STALL_S = 20,
 };
 
-enum mode { MODE_LONG, MODE_SHORT, MODE_LINKD, MODE_DIGEST };
+enum mode { MODE_LONG, MODE_SHORT, MODE_LINKD, MODE_DIGEST, MODE_LINKD_SHORT, MODES };
 
-static const char *const mode_names[] = {"long", "short", "linkd", "digest"};
+static const char *const mode_names[] = {"long", "short", "linkd", "digest", "linkd-short"};
 
 struct options {
     struct sockaddr_in address;
@@ -140,7 +140,12 @@ static _Noreturn void fail(const struct client *client, const struct conn *conn,
 /* ---- messages ---- */
 
 static bool framed(const struct client *client) {
-    return client->options.mode == MODE_LINKD || client->options.mode == MODE_DIGEST;
+    return client->options.mode != MODE_LONG && client->options.mode != MODE_SHORT;
+}
+
+/* A connection per request. */
+static bool is_short(const struct client *client) {
+    return client->options.mode == MODE_SHORT || client->options.mode == MODE_LINKD_SHORT;
 }
 
 static void stamp_payload(uint8_t *payload, size_t size, uint64_t stamp) {
@@ -168,7 +173,7 @@ static void stamp_answer(struct client *client, uint64_t stamp) {
                               .id = stamp,
                               .length = (uint32_t)(client->answer_bytes - WIRE_HEAD_BYTES)};
     wire_head_write(client->answer, &frame);
-    if (client->options.mode == MODE_LINKD)
+    if (client->options.mode != MODE_DIGEST)
         stamp_payload(client->answer + WIRE_HEAD_BYTES, client->options.size, stamp);
     else
         memcpy(client->answer + WIRE_HEAD_BYTES, client->digests[stamp % DIGEST_VARIANTS],
@@ -213,7 +218,7 @@ static void conn_open(struct client *client, struct conn *conn) {
 static void conn_ask(struct client *client, struct conn *conn) {
     if (client->options.requests && client->started == client->options.requests)
         return;
-    if (client->options.mode == MODE_SHORT)
+    if (is_short(client))
         conn_open(client, conn);
     conn->stamp = ++client->started;
     conn->got = 0;
@@ -242,7 +247,7 @@ static void conn_receive(struct client *client, struct conn *conn) {
     if (conn->got < client->answer_bytes)
         return;
     client->answered++;
-    if (client->options.mode == MODE_SHORT)
+    if (is_short(client))
         close(conn->fd);
     if (!client->options.lock_step)
         conn_ask(client, conn);
@@ -327,7 +332,7 @@ static void run(struct client *client) {
 }
 
 static _Noreturn void usage(void) {
-    fputs("usage: spin_client --connect IP:PORT --mode long|short|linkd|digest --connections N\n"
+    fputs("usage: spin_client --connect IP:PORT --mode MODE --connections N\n"
           "                   --size BYTES\n"
           "                   (--seconds S [--warm-ms MS] | --requests N [--lock-step])\n"
           "                   [--server-pid PID] [--server-cpu N] [--client-cpu N]\n",
@@ -336,7 +341,7 @@ static _Noreturn void usage(void) {
 }
 
 static bool mode_parse(const char *text, enum mode *mode) {
-    for (int i = MODE_LONG; i <= MODE_DIGEST; i++) {
+    for (int i = MODE_LONG; i < MODES; i++) {
         if (!strcmp(text, mode_names[i])) {
             *mode = (enum mode)i;
             return true;
@@ -384,7 +389,7 @@ int main(int argc, char **argv) {
     if (client.epoll < 0 || !client.conns)
         peer_die("setup");
     messages_init(&client);
-    for (unsigned i = 0; client.options.mode != MODE_SHORT && i < client.options.connections; i++)
+    for (unsigned i = 0; !is_short(&client) && i < client.options.connections; i++)
         conn_open(&client, &client.conns[i]);
     run(&client);
     free(client.request);
