@@ -44,13 +44,26 @@ void inspect_pools(const struct inspect *i, struct inspect_pools *out) {
     out->options.debug = &out->debug;
 }
 
+uint64_t inspect_row(const struct inspect *i, const char *name) {
+    for (unsigned row = 0; i->command && row < i->command->n_options; row++)
+        if (!strcmp(i->command->options[row].name, name))
+            return UINT64_C(1) << row;
+    return 0;
+}
+
+static const char *origin(const struct inspect *i, unsigned row) {
+    if (i->given >> row & 1)
+        return "flag";
+    return i->from_env >> row & 1 ? "env" : "default";
+}
+
 static void show(const struct inspect *i, struct weir_admin *a) {
     for (unsigned row = 0; row < i->command->n_options; row++) {
         const struct cli_option *o = &i->command->options[row];
         char value[96];
         cli_value(o, value, sizeof value);
         /* One that does not fit is only missing on the page. */
-        (void)weir_admin_parameter(a, o->name, value, i->given >> row & 1 ? "flag" : "default");
+        (void)weir_admin_parameter(a, o->name, value, origin(i, row));
     }
 }
 

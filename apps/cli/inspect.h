@@ -9,7 +9,8 @@ struct inspect {
     const char *admin;    /* an address; NULL: none */
     uint64_t watchdog_ms; /* 0: off */
     const char *alloc, *mem_debug;
-    uint64_t given; /* the options that were on the command line, by their row */
+    uint64_t given;    /* the options that were on the command line, by their row */
+    uint64_t from_env; /* those that the environment has set, and the command line has not */
     const struct cli_command *command;
 };
 
@@ -48,6 +49,8 @@ extern const char *const inspect_allocs[], *const inspect_mem_debugs[];
         .choices = inspect_mem_debugs                                                            \
     }
 
+/* The bit of this option's row, for the two sets; 0: the command has none of that name. */
+uint64_t inspect_row(const struct inspect *i, const char *name);
 /* What weir_group_options.watchdog_ms should be. */
 uint32_t inspect_watchdog(const struct inspect *i);
 /* Fills in how pools are set up; out stays where it is until the group is made. */

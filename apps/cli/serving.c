@@ -1,5 +1,6 @@
 #include "cli/serving.h"
 #include "cli/census.h"
+#include "cli/features.h"
 #include "weir/host.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +34,10 @@ struct serving serving_defaults(const char *program, const char *listen) {
 int serving_parse(struct serving *s, struct cli_command *command, int argc, char **argv) {
     command->given = &s->inspect.given;
     s->inspect.command = command;
-    return cli_parse(command, argc, argv, NULL);
+    int rc = cli_parse(command, argc, argv, NULL);
+    if (rc >= 0 && features_env(&s->uring_features))
+        s->inspect.from_env |= inspect_row(&s->inspect, "uring-features");
+    return rc;
 }
 
 /* --- the group ------------------------------------------------------------------------------- */
@@ -92,15 +96,18 @@ int serving_group(const struct serving *s, struct weir_group **out) {
         .size = sizeof o,
         .loops = (unsigned)s->loops,
         .transport = s->transport,
-        .trigger = s->trigger,
+        .trigger = s->inspect.given & inspect_row(&s->inspect, "trigger") ? s->trigger : NULL,
         .pin = s->pin,
         .workers = s->workers,
         .memory_max = s->memory_bytes,
         .drain_ms = (uint32_t)(s->drain_ns / 1000000),
         .watchdog_ms = inspect_watchdog(&s->inspect),
         .pools = &pools.options,
+        .uring_features = s->uring_features,
     };
     int rc = at_odds(s);
+    if (!rc)
+        rc = features_check(s->uring_features, s->program, s->inspect.from_env);
     if (rc)
         return rc;
     struct weir_socket_options sockets;
@@ -164,6 +171,7 @@ static int serve(const struct serving *s, struct weir_group *g, const struct wei
         .placement = strcmp(s->placement, "handoff") ? WEIR_REUSEPORT : WEIR_HANDOFF,
         .steer = s->steer,
         .limits = {.high_bytes = (uint32_t)s->high_bytes,
+                   .zero_copy_bytes = (uint32_t)s->zero_copy_bytes,
                    .idle_ms = (uint32_t)((s->idle_ns + 999999) / 1000000), /* 0 is never */
                    .drain_ms = (uint32_t)(s->drain_ns / 1000000)},
     };

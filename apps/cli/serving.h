@@ -2,6 +2,7 @@
  * end. */
 #ifndef APPS_CLI_SERVING_H
 #define APPS_CLI_SERVING_H
+#include "cli/features.h"
 #include "cli/inspect.h"
 #include "cli/opt.h"
 #include "cli/proxied.h"
@@ -11,8 +12,9 @@
 struct serving {
     const char *program; /* "echo" */
     const char *listen, *transport, *trigger;
-    const char *stats; /* a file, "-" for stdout, NULL: none */
-    uint64_t loops, drain_ns, idle_ns, high_bytes, memory_bytes;
+    const char *uring_features; /* a list; NULL: all that work */
+    const char *stats;          /* a file, "-" for stdout, NULL: none */
+    uint64_t loops, drain_ns, idle_ns, high_bytes, zero_copy_bytes, memory_bytes;
     bool pin, join;
     unsigned workers; /* 0: the library's default */
     const char *placement;
@@ -46,13 +48,14 @@ enum { SERVING_LOOPS_MAX = 256 };
         {.name = "transport",                                                        \
          .kind = CLI_CHOICE,                                                         \
          .value = &(s)->transport,                                                   \
-         .help = "how the kernel is asked",                                          \
+         .help = "auto: uring where it is the cheaper one",                          \
          .choices = serving_transports},                                             \
         {.name = "trigger",                                                          \
          .kind = CLI_CHOICE,                                                         \
          .value = &(s)->trigger,                                                     \
-         .help = "epoll: level- or edge-triggered",                                  \
+         .help = "epoll: level- or edge-triggered; given, auto is epoll",            \
          .choices = serving_triggers},                                               \
+        FEATURES_OPTION(&(s)->uring_features),                                       \
         {.name = "pin",                                                              \
          .kind = CLI_FLAG,                                                           \
          .value = &(s)->pin,                                                         \
@@ -81,6 +84,12 @@ enum { SERVING_LOOPS_MAX = 256 };
          .help = "high mark of a connection's output",                               \
          .min = 1024,                                                                \
          .max = 1 << 30},                                                            \
+        {.name = "zero-copy",                                                        \
+         .kind = CLI_BYTES,                                                          \
+         .value = &(s)->zero_copy_bytes,                                             \
+         .argument = "BYTES",                                                        \
+         .help = "io_uring: send from so many bytes on without a copy; 0: never",    \
+         .max = 256 << 10},                                                          \
         {.name = "memory",                                                           \
          .kind = CLI_BYTES,                                                          \
          .value = &(s)->memory_bytes,                                                \

@@ -163,7 +163,7 @@ static int group_init(struct load_run *r) {
     if (rc < 0)
         return cli_complain("load", "the loops cannot be made: %s", weir_strerror(rc));
     snprintf(r->transport, sizeof r->transport, "%s", weir_group_transport(r->group, &why));
-    snprintf(r->transport_why, sizeof r->transport_why, "%s", why ? why : "");
+    snprintf(r->transport_why, sizeof r->transport_why, "%s", why && g.transport ? why : "");
     r->n_workers = weir_group_loops(r->group);
     return 0;
 }

@@ -23,13 +23,14 @@ struct facts {
 };
 
 const char *fact_verdict_text(enum fact_verdict v) {
-    static const char *const text[] = {"fine", "too small", "missing", "unknown"};
+    static const char *const text[] = {"fine", "too small", "missing", "unknown", "off"};
     return text[v];
 }
 
 static struct fact *fact(struct facts *f, const char *name, enum fact_verdict v, const char *note) {
     struct fact *x = &f->all[f->n++];
-    *x = (struct fact){.name = name, .verdict = v};
+    *x = (struct fact){.verdict = v};
+    snprintf(x->name, sizeof x->name, "%s", name);
     snprintf(x->note, sizeof x->note, "%s", note);
     return x;
 }
@@ -66,8 +67,9 @@ static void read_kernel(struct facts *f) {
     x->verdict = enough ? FACT_FINE : FACT_SMALL;
     value(x, "%s %.60s %.40s", u.sysname, u.release, u.machine);
     snprintf(x->note, sizeof x->note, "%s",
-             enough ? "epoll_pwait2 (5.11) is there: timers are exact below a millisecond"
-                    : "before 5.11 epoll waits in whole milliseconds; io_uring needs 6.1 or newer");
+             enough
+                 ? "epoll_pwait2 (5.11) is there: timers are exact below a millisecond"
+                 : "before 5.11 epoll waits in whole milliseconds; io_uring is best from 6.12 on");
 }
 
 static void read_cpus(struct facts *f, const struct weir_host *h) {
@@ -220,7 +222,38 @@ static void try_transport(struct facts *f, const char *name, const char *transpo
     weir_group_join(g);
 }
 
-unsigned facts_read(struct fact all[FACTS_MAX], const struct facts_path *path) {
+static void feature(struct facts *f, const struct weir_uring_feature *u) {
+    static const struct {
+        const char *value;
+        enum fact_verdict verdict;
+    } states[] = {[WEIR_URING_WORKS] = {"works", FACT_FINE},
+                  [WEIR_URING_OFF] = {"switched off", FACT_OFF},
+                  [WEIR_URING_MISSING] = {"no", FACT_MISSING}};
+    char name[32];
+    snprintf(name, sizeof name, "uring.%s", u->name);
+    struct fact *x = fact(f, name, states[u->state].verdict, u->what);
+    value(x, "%s", states[u->state].value);
+}
+
+static void read_uring(struct facts *f, const char *features) {
+    struct weir_host_uring u = {.size = sizeof u};
+    int rc = weir_host_uring(features, &u);
+    struct fact *x = fact(f, "uring", FACT_FINE, "");
+    if (rc < 0 || u.why) {
+        x->verdict = FACT_MISSING;
+        value(x, "no");
+        snprintf(x->note, sizeof x->note, "%s", rc < 0 ? weir_strerror(rc) : u.why);
+    } else {
+        value(x, "works");
+        for (unsigned i = 0; i < u.n_features; i++)
+            feature(f, &u.features[i]);
+    }
+    x = fact(f, "auto", FACT_FINE, u.why_not_auto ? u.why_not_auto : "it costs less CPU here");
+    value(x, "%s", u.why_not_auto ? "epoll" : "uring");
+}
+
+unsigned facts_read(struct fact all[FACTS_MAX], const struct facts_path *path,
+                    const char *uring_features) {
     struct facts f = {.all = all};
     struct weir_host h = {.size = sizeof h};
     read_kernel(&f);
@@ -245,6 +278,6 @@ unsigned facts_read(struct fact all[FACTS_MAX], const struct facts_path *path) {
     read_sockets(&f, path);
     try_transport(&f, "epoll-lt", "epoll", "lt");
     try_transport(&f, "epoll-et", "epoll", "et");
-    try_transport(&f, "uring", "uring", "lt");
+    read_uring(&f, uring_features);
     return f.n;
 }

@@ -1,4 +1,5 @@
 #include "probe/probe.h"
+#include "cli/features.h"
 #include "cli/opt.h"
 #include "cli/sockets.h"
 #include "probe/facts.h"
@@ -22,16 +23,17 @@ static int print_json(const struct fact *facts, unsigned n) {
 
 static void print_text(const struct fact *facts, unsigned n) {
     for (unsigned i = 0; i < n; i++)
-        printf("%-14s %-34s %-*s%s%s\n", facts[i].name, facts[i].value, facts[i].note[0] ? 10 : 0,
+        printf("%-18s %-34s %-*s%s%s\n", facts[i].name, facts[i].value, facts[i].note[0] ? 10 : 0,
                fact_verdict_text(facts[i].verdict), facts[i].note[0] ? " " : "", facts[i].note);
 }
 
 /* Trying a transport that is missing logs a line; the table says it better. */
-static unsigned read_quietly(struct fact *facts, const struct facts_path *path) {
+static unsigned read_quietly(struct fact *facts, const struct facts_path *path,
+                             const char *uring_features) {
     int kept = dup(STDERR_FILENO), none = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (kept >= 0 && none >= 0)
         dup2(none, STDERR_FILENO);
-    unsigned n = facts_read(facts, path);
+    unsigned n = facts_read(facts, path, uring_features);
     if (kept >= 0 && none >= 0)
         dup2(kept, STDERR_FILENO);
     if (none >= 0)
@@ -43,6 +45,7 @@ static unsigned read_quietly(struct fact *facts, const struct facts_path *path) 
 
 int weir_probe_main(int argc, char **argv) {
     bool json = false;
+    const char *features = NULL;
     struct facts_path path = {.text = "1Gbit,20ms"};
     const struct cli_option options[] = {
         {.name = "bdp",
@@ -50,6 +53,7 @@ int weir_probe_main(int argc, char **argv) {
          .value = &path.text,
          .argument = "RATE,RTT",
          .help = "the path that one connection must fill"},
+        FEATURES_OPTION(&features),
         {.name = "json", .kind = CLI_FLAG, .value = &json, .help = "as JSON (weir.probe/1)"},
     };
     const struct cli_command command = {
@@ -67,8 +71,12 @@ int weir_probe_main(int argc, char **argv) {
     rc = sockets_bdp(path.text, "probe", &path.bytes);
     if (rc)
         return rc;
+    bool from_env = features_env(&features);
+    rc = features_check(features, "probe", from_env);
+    if (rc)
+        return rc;
     struct fact facts[FACTS_MAX];
-    unsigned n = read_quietly(facts, &path);
+    unsigned n = read_quietly(facts, &path, features);
     if (json)
         return print_json(facts, n);
     print_text(facts, n);

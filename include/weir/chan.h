@@ -131,7 +131,8 @@ struct weir_ctx *weir_chan_head(struct weir_chan *ch);
 struct weir_ctx *weir_chan_ctx(struct weir_chan *ch, const struct weir_handler *h);
 
 struct weir_chan_counters { /* bytes; file regions count their length */
-    uint64_t staged, queued, inflight, pinned;
+    uint64_t staged, queued, inflight;
+    uint64_t pinned;   /* sent without a copy, and still read by the transport */
     uint64_t held;     /* capacity of the buffers behind them */
     uint64_t leftover; /* input that handlers left */
 };
@@ -157,7 +158,13 @@ struct weir_limits {                /* 0 in a field: the default in the comment 
     uint32_t held_max;              /* memory behind one channel's output: 16 MiB */
     uint32_t batch_bytes; /* most bytes in flight: starts at 64 KiB, grows to 256 KiB; a value fixes
                              it */
-    uint32_t idle_ms;     /* no bytes either way: an IDLE event, then close with EIDLE; off */
+    /* A flight of at least so many bytes is sent without a copy where the transport can: io_uring,
+     * from 32 KiB on, to another machine (the loopback always copies). At most batch_bytes; 0: off.
+     * Its memory stays pinned, and counts as held, until the peer has acknowledged it; more than
+     * half of held_max is never pinned, the rest is copied. 64 KiB is a start; what is smaller
+     * costs more for the notice than the copy would. */
+    uint32_t zero_copy_bytes;
+    uint32_t idle_ms; /* no bytes either way: an IDLE event, then close with EIDLE; off */
     uint32_t read_idle_ms, write_idle_ms; /* IDLE_READ and IDLE_WRITE events; off */
     uint32_t linger_ms;   /* after the last byte was sent: wait for the peer's end: 1000 */
     uint32_t drain_ms;    /* a DRAIN close may take: 5000 */

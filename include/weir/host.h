@@ -29,6 +29,34 @@ int weir_host_read(struct weir_host *out);
 int weir_host_socket(const struct weir_socket_options *o, bool listener,
                      struct weir_socket_options *out);
 
+enum weir_uring_state {
+    WEIR_URING_WORKS,
+    WEIR_URING_OFF,    /* the list takes it away: it was not tried */
+    WEIR_URING_MISSING /* not on this machine */
+};
+
+struct weir_uring_feature {
+    const char *name, *what; /* "multi-recv", and in a few words what it does; static storage */
+    enum weir_uring_state state;
+};
+
+enum { WEIR_URING_FEATURES_MAX = 16 };
+
+struct weir_host_uring {
+    size_t size;     /* sizeof this struct, set before the call */
+    const char *why; /* io_uring cannot be used at all, and the cause; NULL: it can. Static storage,
+                        as the next */
+    const char *why_not_auto; /* why transport "auto" is epoll here; NULL: it is io_uring */
+    unsigned n_features;
+    struct weir_uring_feature features[WEIR_URING_FEATURES_MAX]; /* the oldest first */
+};
+
+/* Fills out with what io_uring does in this process, each feature tried (some milliseconds, and
+ * everything is closed again). features: a list as weir_group_options.uring_features; NULL: all.
+ * EINVAL: not the size of this struct, or, with the names filled in, a feature of another name. Any
+ * thread. */
+int weir_host_uring(const char *features, struct weir_host_uring *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -30,9 +30,10 @@ enum weir_placement { WEIR_REUSEPORT, WEIR_HANDOFF };
 struct weir_group_options {
     size_t size;           /* sizeof this struct */
     unsigned loops;        /* 0: the CPUs this process may really use */
-    const char *transport; /* "auto" (NULL): epoll; "epoll"; "uring": falls back to epoll where the
-                              kernel has too little of it */
-    const char *trigger;   /* epoll: "lt" (NULL) or "et" */
+    const char *transport; /* "auto" (NULL): "uring" where the kernel has all of it that makes it
+                              the cheaper one, else "epoll" without a word; "epoll"; "uring": falls
+                              back to epoll, with a line, where the kernel has too little of it */
+    const char *trigger;   /* epoll: "lt" or "et"; NULL: "lt". With one, "auto" is epoll */
     bool pin;              /* loop i on the i-th usable CPU */
     uint64_t memory_max;   /* bytes for all loops together; 0: no limit */
     uint32_t drain_ms;     /* weir_group_run, after a signal: channels may drain so long; 0: 500 */
@@ -41,10 +42,14 @@ struct weir_group_options {
     unsigned workers; /* threads for weir_ctx_offload and files, started when there is work; 0: the
                          CPUs this process may really use, at least 2; at most 1024 */
     const struct weir_mem_options *pools; /* how the loops' pools are set up; NULL: defaults */
+    /* io_uring: what of it is used, as a list that is read from the left: "-multi-recv,-zero-copy"
+     * goes without those two, "none,defer" uses only that one, "all" is the same as NULL: what
+     * works here. weir_host_uring() (weir/host.h) has the names. */
+    const char *uring_features;
 };
 
 /* Makes loops, pools and doors; no thread runs yet. NULL options: defaults. EINVAL (unknown
- * transport or trigger), ENOTSUP, ENOMEM, EFDS. */
+ * transport, trigger or feature), ENOTSUP, ENOMEM, EFDS. */
 int weir_group_new(const struct weir_group_options *o, struct weir_group **out);
 /* Starts every loop (unless they run), waits for SIGTERM, SIGINT or weir_group_stop, drains, joins
  * and frees the group: main's result, 0 or an error. Both signals are blocked on the calling thread
@@ -62,8 +67,8 @@ int weir_group_join(struct weir_group *g);
 
 unsigned weir_group_loops(const struct weir_group *g);
 struct weir_loop *weir_group_loop(struct weir_group *g, unsigned index);
-/* The transport in use ("epoll-lt", "epoll-et", "uring", "sim") and, when it is not the one asked
- * for, why (else NULL). Any thread. */
+/* The transport in use ("epoll-lt", "epoll-et", "uring", "sim") and why it is not the one asked
+ * for, or with "auto" not io_uring (else NULL). Any thread. */
 const char *weir_group_transport(const struct weir_group *g, const char **why);
 
 unsigned weir_loop_index(const struct weir_loop *l);

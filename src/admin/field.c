@@ -48,3 +48,38 @@ const struct weir__admin_field weir__admin_refusal_fields[] = {
     REFUSAL(refused_memory, "memory"),
 };
 const unsigned weir__admin_n_refusal_fields = ARRAY_LEN(weir__admin_refusal_fields);
+
+#define IO(member, metric, help) \
+    { #member, metric, help, offsetof(struct weir__io_stats, member), false }
+#define RING(member, metric, help) \
+    { #member, metric, help, offsetof(struct weir__io_stats, member), true }
+
+/* Without a metric: the loop's own fields have it. */
+const struct weir__admin_io_field weir__admin_io_fields[] = {
+    IO(waits, NULL, NULL),
+    IO(sleeps, NULL, NULL),
+    IO(events, NULL, NULL),
+    IO(stale, NULL, NULL),
+    IO(accepts, NULL, NULL),
+    IO(receives, NULL, NULL),
+    IO(sends, NULL, NULL),
+    IO(partial_sends, NULL, NULL),
+    IO(parked, NULL, NULL),
+    IO(no_buffer, NULL, NULL),
+    IO(opened, NULL, NULL),
+    IO(closed, NULL, NULL),
+    IO(control_calls, NULL, NULL),
+    RING(enters, "ring_enters", "System calls that enter the ring"),
+    RING(starved, "ring_starved", "Receives that found no buffer"),
+    RING(overflows, "ring_overflows", "Enters that found completions left over"),
+    RING(zero_copies, "zero_copies", "Sends that went without a copy"),
+    RING(copied_after_all, "copied_after_all", "Zero-copy sends that the kernel copied"),
+};
+const unsigned weir__admin_n_io_fields = ARRAY_LEN(weir__admin_io_fields);
+
+const char *const weir__admin_io_requests[] = {
+    [WEIR__IO_REQUEST_ACCEPT] = "accept", [WEIR__IO_REQUEST_RECV] = "recv",
+    [WEIR__IO_REQUEST_SEND] = "send",     [WEIR__IO_REQUEST_ZERO_COPY] = "zero_copy_send",
+    [WEIR__IO_REQUEST_POLL] = "poll",     [WEIR__IO_REQUEST_CANCEL] = "cancel",
+};
+_Static_assert(ARRAY_LEN(weir__admin_io_requests) == WEIR__IO_REQUESTS, "each has a name");

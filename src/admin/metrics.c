@@ -83,6 +83,54 @@ static void switches(struct weir__admin_text *t, struct weir_group *g) {
     }
 }
 
+static void system_calls(struct weir__admin_text *t, struct weir_group *g) {
+    head(t, "loop_system_calls", false, "System calls that wait, accept, receive and send");
+    for (unsigned i = 0; i < weir_group_loops(g); i++) {
+        weir__admin_print(t, "weir_loop_system_calls_total{loop=\"%u\"}", i);
+        value(t, weir__io_system_calls(g->loops[i]->io), WEIR__ADMIN_COUNT);
+    }
+}
+
+/* All loops have the same door. */
+static bool rings(struct weir_group *g) {
+    return weir_group_loops(g) && g->loops[0]->io->rings;
+}
+
+static void ring_field(struct weir__admin_text *t, struct weir_group *g,
+                       const struct weir__admin_io_field *f) {
+    char name[64];
+    if (!f->ring || !rings(g))
+        return;
+    snprintf(name, sizeof name, "loop_%s", f->metric);
+    head(t, name, false, f->help);
+    for (unsigned i = 0; i < weir_group_loops(g); i++) {
+        weir__admin_print(t, "weir_%s_total{loop=\"%u\"}", name, i);
+        value(t, weir__admin_io_field_of(f, &g->loops[i]->io->stats), WEIR__ADMIN_COUNT);
+    }
+}
+
+static void ring_requests(struct weir__admin_text *t, struct weir_group *g) {
+    if (!rings(g))
+        return;
+    head(t, "loop_ring_requests", false, "Requests to the ring");
+    for (unsigned i = 0; i < weir_group_loops(g); i++)
+        for (unsigned kind = 0; kind < WEIR__IO_REQUESTS; kind++) {
+            weir__admin_print(t, "weir_loop_ring_requests_total{loop=\"%u\",kind=\"%s\"}", i,
+                              weir__admin_io_requests[kind]);
+            value(
+                t,
+                atomic_load_explicit(&g->loops[i]->io->stats.requests[kind], memory_order_relaxed),
+                WEIR__ADMIN_COUNT);
+        }
+}
+
+static void doors(struct weir__admin_text *t, struct weir_group *g) {
+    system_calls(t, g);
+    for (unsigned i = 0; i < weir__admin_n_io_fields; i++)
+        ring_field(t, g, &weir__admin_io_fields[i]);
+    ring_requests(t, g);
+}
+
 static const struct weir__admin_field proxy_fields[] = {
     {"headers", "proxy_headers", "PROXY headers read", offsetof(struct weir_proxy_stats, headers),
      WEIR__ADMIN_COUNT, false},
@@ -174,6 +222,7 @@ void weir__admin_metrics(struct weir__admin *a, struct weir__admin_text *t) {
     pauses(t, s, false);
     pauses(t, s, true);
     switches(t, a->watched);
+    doors(t, a->watched);
     proxy(t, s);
     for (unsigned i = 0; i < ARRAY_LEN(handler_fields); i++)
         handler_field(t, a->watched, &handler_fields[i]);

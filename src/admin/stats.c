@@ -103,23 +103,25 @@ static json_t *switches_json(struct weir_group *g, unsigned index) {
     return o;
 }
 
-/* What the door was asked for: its system calls by kind, where it makes one per operation. */
-static json_t *io_json(const struct weir__io_stats *s) {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } fields[] = {
-#define FIELD(member) {#member, offsetof(struct weir__io_stats, member)}
-        FIELD(waits),    FIELD(sleeps), FIELD(events),        FIELD(stale),  FIELD(accepts),
-        FIELD(receives), FIELD(sends),  FIELD(partial_sends), FIELD(parked), FIELD(no_buffer),
-        FIELD(opened),   FIELD(closed), FIELD(control_calls),
-#undef FIELD
-    };
+static json_t *requests_json(const struct weir__io_stats *s) {
     json_t *o = json_object();
-    for (unsigned i = 0; i < ARRAY_LEN(fields); i++) {
-        const _Atomic uint64_t *n = (const void *)((const char *)s + fields[i].offset);
-        set(o, fields[i].name, atomic_load_explicit(n, memory_order_relaxed));
+    for (unsigned i = 0; i < WEIR__IO_REQUESTS; i++)
+        set(o, weir__admin_io_requests[i],
+            atomic_load_explicit(&s->requests[i], memory_order_relaxed));
+    return o;
+}
+
+/* What the door asked of the kernel, by kind. */
+static json_t *io_json(const struct weir__io *io) {
+    json_t *o = json_object();
+    set(o, "system_calls", weir__io_system_calls(io));
+    for (unsigned i = 0; i < weir__admin_n_io_fields; i++) {
+        const struct weir__admin_io_field *f = &weir__admin_io_fields[i];
+        if (!f->ring || io->rings)
+            set(o, f->name, weir__admin_io_field_of(f, &io->stats));
     }
+    if (io->rings)
+        json_object_set_new(o, "requests", requests_json(&io->stats));
     return o;
 }
 
@@ -138,7 +140,7 @@ static json_t *loop_json(const struct weir__admin *a, unsigned index) {
     json_object_set_new(o, "pool", pool_json(&l->told));
     json_object_set_new(o, "accept_queue", queue_json(a, index));
     json_object_set_new(o, "proxy", proxy_json(&l->told.proxy));
-    json_object_set_new(o, "io", io_json(&a->watched->loops[index]->io->stats));
+    json_object_set_new(o, "io", io_json(a->watched->loops[index]->io));
     json_object_set_new(o, "handlers", handlers_json(a->watched, index));
     return o;
 }

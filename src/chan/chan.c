@@ -164,7 +164,8 @@ struct caller { /* of connect */
 /* The counters begin in the same place: taken before a handler can stage. */
 static struct caller take_caller(struct weir_chan *ch) {
     struct caller c = {ch->connected, ch->connected_user};
-    ch->staged = ch->pinned = 0;
+    ch->staged = 0;
+    ch->pins = NULL;
     return c;
 }
 
@@ -304,6 +305,8 @@ static void on_closed(struct weir_chan *ch) {
     ch->state = WEIR__CHAN_DEAD;
     ch->sock = NULL;
     weir_chain_fini(&ch->inflight);
+    check(!ch->pins || !ch->pins->list); /* every notice comes before CLOSED */
+    weir__chan_pins_free(ch);
     weir__chan_close_ctxs(ch);
     if (unlikely(ch->jobs != NULL))
         weir__chan_end_jobs(ch);
@@ -335,6 +338,7 @@ static void on_stop(struct weir__loop_member *m, bool abort) {
 void weir__chan_on_other(struct weir_chan *ch, struct weir__io_done *d) {
     switch (d->kind) {
     case WEIR__IO_SENT: weir__chan_on_sent(ch, d); break;
+    case WEIR__IO_UNPINNED: weir__chan_on_unpinned(ch, d); break;
     case WEIR__IO_CONNECTED: on_connected(ch, d->code); break;
     case WEIR__IO_CLOSED: on_closed(ch); break;
     default: (void)count_if(true); break;

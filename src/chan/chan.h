@@ -31,8 +31,9 @@
  * `cancelling` that it was told to stop. Reading is wanted when no reason is left, and settle()
  * makes the door agree, once per batch or drain.
  *
- * Writing: queue -> (flush: at most one batch) -> inflight -> terminal. Marks are looked at in the
- * drain only (docs/adr/0001). */
+ * Writing: queue -> (flush: at most one batch) -> inflight -> terminal. What a zero-copy send has
+ * pinned is kept in `pins` from there to its notice. Marks are looked at in the drain only
+ * (docs/adr/0001). */
 #ifndef WEIR_CHAN_CHAN_H
 #define WEIR_CHAN_CHAN_H
 #include "base/addr.h"
@@ -41,6 +42,7 @@
 #include "base/probe.h"
 #include "chan/offload.h"
 #include "chan/local.h"
+#include "chan/pin.h"
 #include "loop/loop.h"
 #include "mem/chain.h"
 #include "weir/chan.h"
@@ -86,6 +88,8 @@ struct weir__chan_plan {
     unsigned n_stages;
     size_t bytes; /* of a channel with its contexts */
     struct weir_limits limits;
+    uint32_t quick_bytes; /* output of at least so many is looked at closely: its marks, its batch,
+                             whether it goes without a copy */
     struct weir__chan_plan_stage {
         const struct weir_handler *handler;
         const void *config;
@@ -144,7 +148,8 @@ struct weir_chan {
     uint64_t leftover;
     union {
         struct {
-            uint64_t staged, pinned;
+            uint64_t staged;
+            struct weir__chan_pins *pins; /* NULL: nothing is pinned, nor may be soon */
         };
         struct { /* CONNECTING */
             void (*connected)(struct weir_chan *ch, int status, void *user);
@@ -176,7 +181,8 @@ _Static_assert(sizeof(struct weir_ctx) + WEIR__IDLE_STATE <= WEIR__IDLE_CONTEXT,
                "see base/footprint.h");
 
 /* --- plan.c */
-/* ENOMEM; EINVAL: no stages, a stage without handler, or low >= high. Loop, or before it runs. */
+/* ENOMEM; EINVAL: no stages, a stage without handler, low >= high, or flights larger than they can
+ * be. Loop, or before it runs. */
 int weir__chan_plan_new(struct weir_loop *l, const struct weir_stage *stages, unsigned n,
                         const struct weir_limits *limits, struct weir__chan_plan **out);
 void weir__chan_plan_release(struct weir__chan_plan *p);
@@ -218,11 +224,10 @@ void weir__chan_drop_leftover(struct weir_ctx *c);
 
 /* --- write.c */
 int weir__chan_queue_more(struct weir_chan *ch, struct weir_chain *out); /* takes out */
-/* Nothing waits and out is at most two slices below the mark, as usual: takes out and answers true.
- */
+/* Nothing waits and out is at most two slices, and small, as usual: takes out and answers true. */
 WEIR_INLINE bool weir__chan_queue_first(struct weir_chan *ch, struct weir_chain *out) {
     if (unlikely(ch->queue.bytes | ch->inflight.bytes) ||
-        unlikely(out->bytes >= ch->plan->limits.high_bytes) ||
+        unlikely(out->bytes >= ch->plan->quick_bytes) ||
         unlikely(out->first != out->last && out->first->next != out->last))
         return false;
     WEIR_PROBE_WRITE(ch->ref, out->bytes);
@@ -242,10 +247,10 @@ WEIR_INLINE int weir__chan_queue(struct weir_chan *ch, struct weir_chain *out) {
 void weir__chan_flush(struct weir_chan *ch);
 /* What follows from the door's answer to a send, other than 1. */
 void weir__chan_flying(struct weir_chan *ch, int rc);
-/* One slice or two (a head and its body), and less than a batch: it goes as it is. */
-WEIR_INLINE bool weir__chan_queue_is_small(const struct weir_chan *ch) {
+/* One slice or two (a head and its body), and less than so many bytes: it goes as it is. */
+WEIR_INLINE bool weir__chan_queue_is_small(const struct weir_chan *ch, uint32_t bytes) {
     const struct weir_part *first = ch->queue.first, *last = ch->queue.last;
-    return ch->queue.bytes < ch->batch && !first->file &&
+    return ch->queue.bytes < bytes && !first->file &&
            (first == last || (first->next == last && !last->file));
 }
 WEIR_INLINE void weir__chan_all_aboard(struct weir_chan *ch) {
@@ -255,7 +260,8 @@ WEIR_INLINE void weir__chan_all_aboard(struct weir_chan *ch) {
 /* The flush of an open channel in its usual form: all of a small queue, which the door takes at
  * once. False: it was not so; flush and settle see to what is left to do. */
 WEIR_INLINE bool weir__chan_flush_small(struct weir_chan *ch) {
-    if (unlikely(!ch->queue.bytes || ch->inflight.bytes || !weir__chan_queue_is_small(ch)))
+    if (unlikely(!ch->queue.bytes || ch->inflight.bytes ||
+                 !weir__chan_queue_is_small(ch, ch->plan->quick_bytes)))
         return false;
     weir__chan_all_aboard(ch);
     WEIR_PROBE_FLUSH(ch->ref, ch->inflight.bytes);

@@ -222,6 +222,7 @@ static const struct weir__io_ops door_ops = {
     .attach = door_attach,
     .recv_arm = door_recv_arm,
     .send = door_send,
+    .send_zc = door_send, /* copies */
     .send_file = door_send_file,
     .cancel = door_cancel,
     .close = door_close,

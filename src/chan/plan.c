@@ -25,6 +25,21 @@ static struct weir_limits with_defaults(const struct weir_limits *given) {
     return l;
 }
 
+/* A flight that large must be possible. */
+static bool flights_valid(const struct weir_limits *l) {
+    uint32_t largest = or_default(l->batch_bytes, WEIR__IO_SEND_BYTES_MAX);
+    return largest <= WEIR__IO_SEND_BYTES_MAX && l->zero_copy_bytes <= largest;
+}
+
+static uint32_t quick_bytes(const struct weir_limits *l) {
+    uint32_t n = or_default(l->batch_bytes, WEIR__CHAN_BATCH_MIN);
+    if (l->high_bytes < n)
+        n = l->high_bytes;
+    if (l->zero_copy_bytes && l->zero_copy_bytes < n)
+        n = l->zero_copy_bytes;
+    return n;
+}
+
 static bool stages_valid(const struct weir_stage *stages, unsigned n) {
     if (!stages)
         return false;
@@ -37,8 +52,7 @@ static bool stages_valid(const struct weir_stage *stages, unsigned n) {
 int weir__chan_plan_new(struct weir_loop *l, const struct weir_stage *stages, unsigned n,
                         const struct weir_limits *limits, struct weir__chan_plan **out) {
     struct weir_limits full = with_defaults(limits);
-    if (!stages_valid(stages, n) || full.low_bytes >= full.high_bytes ||
-        full.batch_bytes > WEIR__IO_SEND_BYTES_MAX)
+    if (!stages_valid(stages, n) || full.low_bytes >= full.high_bytes || !flights_valid(&full))
         return WEIR_EINVAL;
     struct weir__chan_plan *p = weir__mem_raw_new(sizeof *p + n * sizeof p->stages[0]);
     if (!p)
@@ -47,6 +61,7 @@ int weir__chan_plan_new(struct weir_loop *l, const struct weir_stage *stages, un
     p->refs = 1;
     p->n_stages = n;
     p->limits = full;
+    p->quick_bytes = quick_bytes(&full);
     p->bytes = (sizeof(struct weir_chan) + 15) & ~(size_t)15;
     for (unsigned i = 0; i < n; i++) {
         p->stages[i].handler = stages[i].handler;

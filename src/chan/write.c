@@ -4,15 +4,21 @@
 
 enum { BATCH_MIN = WEIR__CHAN_BATCH_MIN, BATCH_MAX = WEIR__IO_SEND_BYTES_MAX, GROW_AFTER = 2 };
 
+static uint64_t pinned_held(const struct weir_chan *ch) {
+    const struct weir__chan_pins *p = weir__chan_pinned(ch);
+    return p ? p->held : 0;
+}
+
 uint64_t weir__chan_held(const struct weir_chan *ch) {
-    return weir__mem_chain_capacity(&ch->queue) + weir__mem_chain_capacity(&ch->inflight);
+    return weir__mem_chain_capacity(&ch->queue) + weir__mem_chain_capacity(&ch->inflight) +
+           pinned_held(ch);
 }
 
 /* Walking the chains costs. As long as four times the bytes is below the limit it can hardly be
  * reached, since what waits is compacted; every 64th send looks exactly, so that many small
  * overshoots cannot add up unseen. */
 static bool over_held(struct weir_chan *ch, const struct weir_chain *out) {
-    uint64_t bytes = ch->queue.bytes + ch->inflight.bytes + out->bytes;
+    uint64_t bytes = ch->queue.bytes + ch->inflight.bytes + out->bytes + pinned_held(ch);
     if (likely(bytes * 4 <= ch->plan->limits.held_max && (++ch->unwalked & 63)))
         return false;
     return weir__chan_held(ch) + weir__mem_chain_capacity(out) > ch->plan->limits.held_max;
@@ -72,15 +78,22 @@ static WEIR_NOINLINE int fill_part(struct weir_chan *ch) {
 }
 
 static int fill_flight(struct weir_chan *ch) {
-    if (!weir__chan_queue_is_small(ch))
+    if (!weir__chan_queue_is_small(ch, ch->batch))
         return fill_part(ch);
     weir__chan_all_aboard(ch);
     return 0;
 }
 
+static bool goes_uncopied(struct weir_chan *ch) {
+    uint32_t least = ch->plan->limits.zero_copy_bytes;
+    return unlikely(least != 0) && ch->inflight.bytes >= least &&
+           ch->io->ops->send_zc != ch->io->ops->send && weir__chan_pin_prepare(ch);
+}
+
 static int hand_over(struct weir_chan *ch) {
     if (likely(!ch->file_flight))
-        return ch->io->ops->send(ch->io, ch->sock, &ch->inflight);
+        return (goes_uncopied(ch) ? ch->io->ops->send_zc : ch->io->ops->send)(ch->io, ch->sock,
+                                                                              &ch->inflight);
     const struct weir_part *p = ch->inflight.first;
     return ch->io->ops->send_file(ch->io, ch->sock, p->file, p->file_off, p->slice.n);
 }
@@ -99,9 +112,9 @@ static void adapt_batch(struct weir_chan *ch, bool at_once) {
     }
 }
 
-WEIR_INLINE void flight_over(struct weir_chan *ch, bool at_once) {
+WEIR_INLINE void flight_over(struct weir_chan *ch, uint64_t bytes, bool at_once) {
     ch->written_ns = ch->loop->now_ns;
-    if (unlikely(ch->inflight.bytes >= ch->batch))
+    if (unlikely(bytes >= ch->batch))
         adapt_batch(ch, at_once);
     weir__mem_chain_fini(&ch->inflight);
     ch->file_flight = 0;
@@ -150,18 +163,21 @@ void weir__chan_flush(struct weir_chan *ch) {
     WEIR_PROBE_FLUSH(ch->ref, ch->inflight.bytes);
     rc = hand_over(ch);
     if (rc == 1)
-        flight_over(ch, true);
+        flight_over(ch, ch->inflight.bytes, true);
     else
         weir__chan_flying(ch, rc);
 }
 
 void weir__chan_on_sent(struct weir_chan *ch, struct weir__io_done *d) {
+    uint64_t bytes = ch->inflight.bytes;
+    if (unlikely(d->pinned))
+        weir__chan_pin(ch, d->handle);
     if (ch->state == WEIR__CHAN_CLOSING) {
         weir_chain_fini(&ch->inflight);
         return;
     }
     if (likely(d->code == 0))
-        flight_over(ch, (uint32_t)ch->loop->slept == ch->flight_slept);
+        flight_over(ch, bytes, (uint32_t)ch->loop->slept == ch->flight_slept);
     else
         write_failed(ch, d->code);
 }
@@ -180,7 +196,7 @@ static void tell_writable(struct weir_chan *ch, bool yes) {
 static bool below_low(const struct weir_chan *ch) {
     if (ch->queue.bytes > ch->plan->limits.low_bytes)
         return false;
-    uint64_t bytes = ch->queue.bytes + ch->inflight.bytes;
+    uint64_t bytes = ch->queue.bytes + ch->inflight.bytes + pinned_held(ch);
     return bytes * 8 <= ch->plan->limits.held_max ||
            weir__chan_held(ch) <= ch->plan->limits.held_max / 2;
 }
@@ -265,11 +281,12 @@ void weir_chan_shutdown(struct weir_chan *ch) {
 }
 
 void weir_chan_counters(const struct weir_chan *ch, struct weir_chan_counters *out) {
+    const struct weir__chan_pins *pins = weir__chan_pinned(ch);
     *out = (struct weir_chan_counters){
         .staged = ch->staged,
         .queued = ch->queue.bytes,
         .inflight = ch->inflight.bytes,
-        .pinned = ch->pinned,
+        .pinned = pins ? pins->bytes : 0,
         .held = weir__chan_held(ch),
         .leftover = ch->leftover,
     };

@@ -154,8 +154,8 @@ struct weir__io_ops {
     int (*recv_arm)(struct weir__io *io, struct weir__io_sock *s, int64_t credit);
     /* 1 done whole, 0 SENT follows; c stays the caller's and untouched until then. */
     int (*send)(struct weir__io *io, struct weir__io_sock *s, const struct weir_chain *c);
-    /* As send, but SENT may say `pinned`: then c stays untouched until UNPINNED. After an answer of
-     * 1 it never does. A door may always copy, and never pin. */
+    /* As send, but SENT may say `pinned`: then c's parts stay untouched until UNPINNED; c itself
+     * may move. After an answer of 1 it never does. A door may always copy, and never pin. */
     int (*send_zc)(struct weir__io *io, struct weir__io_sock *s, const struct weir_chain *c);
     /* As send: bytes [off, off + n) of f. ETRUNCATED: it ends earlier. */
     int (*send_file)(struct weir__io *io, struct weir__io_sock *s, struct weir_file *f,
@@ -219,6 +219,17 @@ struct weir__io_ops {
     uint64_t (*entropy)(struct weir__io *io);
 };
 
+/* Requests to a ring, by what they ask for. */
+enum weir__io_request {
+    WEIR__IO_REQUEST_ACCEPT,
+    WEIR__IO_REQUEST_RECV,
+    WEIR__IO_REQUEST_SEND,
+    WEIR__IO_REQUEST_ZERO_COPY,
+    WEIR__IO_REQUEST_POLL,
+    WEIR__IO_REQUEST_CANCEL,
+    WEIR__IO_REQUESTS,
+};
+
 struct weir__io_stats { /* cumulative; written by the loop, read anywhere */
     _Atomic uint64_t waits, sleeps, events, stale, accepts, receives, received_bytes, sends,
         sent_bytes, partial_sends, control_calls /* epoll_ctl or ring submissions */, parked,
@@ -226,6 +237,10 @@ struct weir__io_stats { /* cumulative; written by the loop, read anywhere */
     /* Of a ring: system calls; receives that found no buffer; completions that did not fit at
      * first; sends that went without a copy, and those that were copied after all. */
     _Atomic uint64_t enters, starved, overflows, zero_copies, copied_after_all;
+    _Atomic uint64_t requests[WEIR__IO_REQUESTS];
+    /* System calls that no other counter tells: of a ring all but its enters, of epoll those that
+     * moved nothing, or went on with a send. */
+    _Atomic uint64_t other_calls;
 };
 
 struct weir__io {
@@ -233,6 +248,7 @@ struct weir__io {
     struct weir_mem *mem; /* receive buffers come from here */
     struct weir__io_slots *slots;
     bool sends_inline; /* send may answer 1 */
+    bool rings;        /* it asks by requests in a ring */
     /* The buffer that receives go to: the door holds a reference on it and never looks at what it
      * has given away. NULL: there is none like that. */
     const struct weir_buf *receiving;
@@ -243,10 +259,20 @@ struct weir__io {
 struct weir__io_config {
     struct weir_mem *mem;
     struct weir__io_slots *slots;
-    bool edge;  /* epoll: edge-triggered */
-    bool defer; /* sends never answer 1 (the suite uses it) */
+    bool edge;              /* epoll: edge-triggered */
+    bool defer;             /* sends never answer 1 (the suite uses it) */
     unsigned uring_without; /* of enum weir__uring_feature: what is not to be used */
 };
+
+/* System calls so far that wait, accept, receive, send, or say what is to be waited for. Not in it:
+ * those that open, name, set up or close a socket, and wake-ups. Any thread. */
+static inline uint64_t weir__io_system_calls(const struct weir__io *io) {
+    const struct weir__io_stats *s = &io->stats;
+    uint64_t n = s->other_calls + s->enters;
+    return io->rings ? n
+                     : n + s->waits + s->control_calls + s->accepts + s->receives + s->sends +
+                           s->partial_sends;
+}
 
 static inline void weir__io_count(_Atomic uint64_t *counter, uint64_t n) {
     __atomic_store_n((uint64_t *)counter,

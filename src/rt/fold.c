@@ -18,6 +18,7 @@ static const struct {
     {"weir__os_epoll_wait", WEIR_PROFILE_WAIT},
     {"epoll_look", WEIR_PROFILE_WAIT}, /* of os/epoll.c, where it is not inlined */
     {"weir__uring_ring_enter", WEIR_PROFILE_WAIT},
+    {"weir__uring_enter", WEIR_PROFILE_WAIT},
     {"weir__os_cond_wait", WEIR_PROFILE_WAIT},
     {"weir__os_recv", WEIR_PROFILE_RECEIVE},
     {"weir__os_recvmsg", WEIR_PROFILE_RECEIVE},
@@ -27,7 +28,9 @@ static const struct {
     {"weir__os_sendmsg", WEIR_PROFILE_SEND},
     {"weir__os_sendfile", WEIR_PROFILE_SEND},
     {"weir__epoll_send", WEIR_PROFILE_SEND},
-    {"epoll_send_parts", WEIR_PROFILE_SEND}, /* of io/epoll/send.c */
+    {"epoll_send_parts", WEIR_PROFILE_SEND}, /* of io/epoll/send.c; a name no program has */
+    {"weir__kernel_send_chain", WEIR_PROFILE_SEND},
+    {"weir__uring_send", WEIR_PROFILE_SEND},
 };
 
 /* Calls into the kernel are seen at the instruction behind them, in the wrapper or in whatever it

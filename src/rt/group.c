@@ -8,28 +8,12 @@
 #include "os/sock.h"
 #include "rt/files.h"
 #include "rt/rt.h"
+#include "rt/transport.h"
 #include "weir/loop.h"
 #include <stdio.h>
 #include <string.h>
 
 enum { DRAIN_MS = 500, WATCHDOG_MS = 100 };
-
-struct transport {
-    const char *name;
-    bool uring, edge;
-};
-
-/* The rule of "auto": epoll, level-triggered. It is everywhere, and nothing measured here so far
- * beats it in general. */
-static int transport_of(const struct weir_group_options *o, struct transport *out) {
-    const char *name = o->transport ? o->transport : "auto";
-    const char *trigger = o->trigger ? o->trigger : "lt";
-    out->edge = !strcmp(trigger, "et");
-    out->uring = !strcmp(name, "uring");
-    out->name = out->uring ? "uring" : out->edge ? "epoll-et" : "epoll-lt";
-    bool known = out->uring || !strcmp(name, "auto") || !strcmp(name, "epoll");
-    return known && (out->edge || !strcmp(trigger, "lt")) ? 0 : WEIR_EINVAL;
-}
 
 static int options_of(const struct weir_group_options *o, struct weir_group_options *out) {
     *out = (struct weir_group_options){.size = sizeof *out};
@@ -65,8 +49,10 @@ static void pool_fini(struct weir__rt_loop *r) {
     r->inbox = NULL;
 }
 
-static int door_init(struct weir__rt_loop *r, const struct transport *t, const char **why) {
-    struct weir__io_config c = {.mem = r->mem, .slots = &r->inbox->slots, .edge = t->edge};
+static int door_init(struct weir__rt_loop *r, const struct weir__rt_transport *t,
+                     const char **why) {
+    struct weir__io_config c = {
+        .mem = r->mem, .slots = &r->inbox->slots, .edge = t->edge, .uring_without = t->without};
     struct weir_mem *before = weir__mem_enter(r->mem);
     int rc = t->uring ? weir__uring_new(&c, &r->io, why) : weir__epoll_new(&c, &r->io, why);
     weir__mem_enter(before);
@@ -75,7 +61,7 @@ static int door_init(struct weir__rt_loop *r, const struct transport *t, const c
     return rc;
 }
 
-static int loop_init(struct weir__rt_loop *r, unsigned index, const struct transport *t,
+static int loop_init(struct weir__rt_loop *r, unsigned index, const struct weir__rt_transport *t,
                      const char **why) {
     char name[16];
     snprintf(name, sizeof name, "weir-%u", index);
@@ -118,7 +104,7 @@ static void loops_fini(struct weir__rt *rt) {
     rt->group->n_loops = 0;
 }
 
-static int loops_init(struct weir__rt *rt, const struct transport *t, const char **why) {
+static int loops_init(struct weir__rt *rt, const struct weir__rt_transport *t, const char **why) {
     for (unsigned i = 0; i < rt->n_loops; i++) {
         rt->loops[i].rt = rt;
         int rc = loop_init(&rt->loops[i], i, t, why);
@@ -134,18 +120,40 @@ static int loops_init(struct weir__rt *rt, const struct transport *t, const char
 }
 
 /* All loops use the same door: when one of them cannot have io_uring, none has it. */
-static int loops_init_any(struct weir__rt *rt, struct transport t) {
+static int loops_init_any(struct weir__rt *rt, struct weir__rt_transport t) {
     const char *why = NULL;
     int rc = loops_init(rt, &t, &why);
-    if (rc >= 0 || !t.uring)
-        return rc;
-    char line[200];
-    rt->group->why = why ? why : weir_strerror(rc);
-    snprintf(line, sizeof line, "io_uring cannot be used (%s): epoll instead", rt->group->why);
-    weir__loop_group_log(rt->group, line);
-    t.uring = false;
-    t.name = t.edge ? "epoll-et" : "epoll-lt";
-    return loops_init(rt, &t, &why);
+    if (rc < 0 && t.uring) {
+        char line[200];
+        weir__rt_transport_fall_back(&t, why && why[0] ? why : weir_strerror(rc));
+        snprintf(line, sizeof line, "io_uring cannot be used (%s): epoll instead", t.why);
+        if (t.by_name)
+            weir__loop_group_log(rt->group, line);
+        rc = loops_init(rt, &t, &why);
+    }
+    rt->group->why = t.why;
+    return rc;
+}
+
+struct making {
+    struct weir__rt *rt;
+    struct weir__rt_transport transport;
+    int rc;
+};
+
+static void make(void *user) {
+    struct making *m = user;
+    weir__rt_transport_decide(&m->transport);
+    m->rc = loops_init_any(m->rt, m->transport);
+}
+
+static int loops_make(struct weir__rt *rt, struct weir__rt_transport t) {
+    struct making m = {.rt = rt, .transport = t};
+    if (t.uring)
+        weir__rt_transport_apart(make, &m);
+    else
+        make(&m);
+    return m.rc;
 }
 
 static void choose_cpus(struct weir__rt *rt, bool pin) {
@@ -213,9 +221,9 @@ static void watchdog_init(struct weir__rt *rt, uint32_t ms) {
 
 int weir_group_new(const struct weir_group_options *options, struct weir_group **out) {
     struct weir_group_options o;
-    struct transport t;
+    struct weir__rt_transport t;
     int rc = options_of(options, &o);
-    if (rc < 0 || (rc = transport_of(&o, &t)) < 0)
+    if (rc < 0 || (rc = weir__rt_transport_of(&o, &t)) < 0)
         return rc;
     unsigned n = o.loops ? o.loops : weir__os_cpu_count();
     if (n > WEIR__LOOP_LOOPS_MAX)
@@ -241,7 +249,7 @@ int weir_group_new(const struct weir_group_options *options, struct weir_group *
     if (rc >= 0)
         rt->workers->crowd = &rt->crowd;
     if (rc >= 0)
-        rc = loops_init_any(rt, t);
+        rc = loops_make(rt, t);
     if (rc < 0) {
         weir__rt_free(rt);
         return rc;

@@ -7,8 +7,11 @@
 #include "weir/profile.h"
 
 static int group(const char *thread, struct weir_group **out) {
-    struct weir_group_options o = {
-        .size = sizeof o, .loops = 1, .workers = 1, .watchdog_ms = UINT32_MAX};
+    struct weir_group_options o = {.size = sizeof o,
+                                   .loops = 1,
+                                   .transport = "epoll", /* it does little, and needs no ring */
+                                   .workers = 1,
+                                   .watchdog_ms = UINT32_MAX};
     int rc = weir_group_new(&o, out);
     if (rc >= 0)
         ((struct weir__rt *)(*out)->world_data)->thread = thread;

@@ -27,10 +27,12 @@ def run(*arguments, **options):
 class Server:
     """A running `weir echo` or `weir linkd`; its address comes from its first line."""
 
-    def __init__(self, *arguments, files=None):
+    def __init__(self, *arguments, files=None, environment=None, before=None):
         def limit():
             if files:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+            if before:
+                before()
 
         if "--listen" not in arguments:
             arguments += ("--listen", "127.0.0.1:0")
@@ -40,6 +42,7 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
             preexec_fn=limit,
+            env=dict(os.environ, **(environment or {})),
         )
         self.listening = self.process.stdout.readline().rstrip("\n")
         self.start_line = self.process.stdout.readline().rstrip("\n")
@@ -186,6 +189,15 @@ def socket_inodes(pid):
             if name.startswith("socket:["):
                 found.add(int(name[8:-1]))
     return found
+
+
+def kernel_workers(pid):
+    """The threads that the kernel made for requests to io_uring which would have blocked."""
+    found = set()
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/comm", "rb") as f:
+            found.add(f.read().decode().strip())
+    return {name for name in found if name.startswith("iou-")}
 
 
 REQUEST, RESPONSE, ERROR, PING, PONG = 1, 2, 3, 4, 5

@@ -96,6 +96,37 @@ def test_stats_count_what_happened():
         assert parameters["pin"] == ("off", "default")
 
 
+def test_system_calls_can_be_counted_per_request():
+    def asked(*door):
+        with serving("echo", "--loops", "1", *door, *WATCHED) as s, s.connect() as c:
+            c.sendall(b"x")
+            receive(c, 1)
+            before = s.page("/stats")["loops"][0]["io"]
+            for _ in range(100):
+                c.sendall(b"x")
+                receive(c, 1)
+            after, metrics = s.page("/stats")["loops"][0]["io"], s.page("/metrics")
+            assert after["sends"] - before["sends"] == 100
+            assert 'weir_loop_system_calls_total{loop="0"} ' in metrics
+            return s, before, after, metrics
+
+    s, before, after, metrics = asked("--transport", "epoll")
+    assert 290 <= after["system_calls"] - before["system_calls"] <= 350  # wait, receive, send
+    assert "requests" not in after and "enters" not in after and "ring" not in metrics
+    s, before, after, metrics = asked("--transport", "uring")
+    if not s.start_line.startswith("transport uring,"):
+        return
+    calls = after["system_calls"] - before["system_calls"]
+    assert 190 <= calls <= 300  # enter, send
+    assert 90 <= after["enters"] - before["enters"] <= calls - 100
+    kinds = {"accept", "recv", "send", "zero_copy_send", "poll", "cancel"}
+    assert set(after["requests"]) == kinds and after["requests"]["recv"] >= 1
+    assert after["requests"]["accept"] >= 1 and after["requests"]["poll"] >= 1
+    for name in ("starved", "overflows", "zero_copies", "copied_after_all"):
+        assert after[name] == 0
+    assert 'weir_loop_ring_requests_total{loop="0",kind="recv"} ' in metrics
+
+
 def test_two_runs_have_two_start_ids():
     ids = set()
     for _ in range(2):

@@ -1,6 +1,7 @@
 """Bad usage: exit code 2 and one clear line; help and version."""
 
 import json
+import os
 import re
 import resource
 
@@ -27,8 +28,11 @@ BAD = [
     (["echo", "--drain", "5 s"], "is not a duration"),
     (["echo", "--high", "8q"], '--high: "8q" is not a number of bytes'),
     (["echo", "--high", "1"], "--high: \"1\" is outside 1k to 1G"),
+    (["echo", "--zero-copy", "300k"], "--zero-copy: \"300k\" is outside 0 to 256k"),
     (["echo", "--transport", "epol"], "did you mean epoll"),
     (["echo", "--trigger", "x"], "none of lt|et"),
+    (["echo", "--uring-features", "multi"], "--uring-features: \"multi\" is no list of all"),
+    (["probe", "--uring-features", "-all"], "inc-buffers"),
     (["echo", "--transport", "uring", "--trigger", "et"], "--trigger: et is for epoll only"),
     (["echo", "--memory", "1k", "--loops", "2"], "--memory: 1k is too little for 2 loops"),
     (["echo", "--bdp", "10Gbit"], '--bdp: "10Gbit" is no rate and round trip; try 10Gbit,50ms'),
@@ -116,6 +120,24 @@ def test_probe():
     text = run("probe")
     assert text.returncode == 0 and text.stderr == ""
     assert len(text.stdout.splitlines()) == len(facts)
+
+
+def test_probe_tries_what_io_uring_does():
+    def probe(*arguments, **options):
+        done = run("probe", "--json", *arguments, **options)
+        return {fact["name"]: fact for fact in json.loads(done.stdout)["facts"]}
+
+    facts = probe()
+    if facts["uring"]["verdict"] == "missing":
+        assert facts["uring"]["note"] and facts["auto"]["value"] == "epoll"
+        return
+    assert {"uring.multi-recv", "uring.defer", "uring.zero-copy"} <= facts.keys()
+    without = probe("--uring-features", "-defer")
+    assert without["uring.defer"]["value"] == "switched off"
+    assert without["auto"]["value"] == "epoll" and "defer" in without["auto"]["note"]
+    none = probe(env=dict(os.environ, WEIR_URING_FEATURES="none"))
+    values = {fact["value"] for name, fact in none.items() if name.startswith("uring.")}
+    assert values == {"switched off"}
 
 
 def test_probe_says_what_is_too_small():

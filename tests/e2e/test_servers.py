@@ -2,11 +2,13 @@
 
 import hashlib
 import os
+import re
 import selectors
 import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 
 import pytest
@@ -79,6 +81,15 @@ def test_echo_answers_what_came_before_the_end_of_stream(door):
         c.shutdown(socket.SHUT_WR)
         assert receive(c, 10) == b"last words"
         assert c.recv(1) == b""
+
+
+def test_echo_without_copies(door):
+    data = bytes(range(256)) * 4096
+    with serving("echo", *door, "--zero-copy", "32k") as s, s.connect() as c:
+        sender = threading.Thread(target=c.sendall, args=(data,))
+        sender.start()
+        assert receive(c, len(data)) == data
+        sender.join()
 
 
 def test_echo_stops_reading_from_a_peer_that_does_not_read(door):
@@ -168,7 +179,7 @@ def test_start_lines():
     with serving("echo", "--loops", "2") as s:
         assert s.listening.startswith("listening on 127.0.0.1:")
         cpus = len(os.sched_getaffinity(0))
-        assert s.start_line.startswith("transport epoll-lt, loops 2 of ")
+        assert re.match(r"transport (uring|epoll-lt \(.+\)), loops 2 of ", s.start_line)
         assert s.start_line.endswith("placement reuseport, handler echo")
         assert int(s.start_line.split(" of ")[1].split()[0]) <= cpus
         code, _, out, err = s.stop()
@@ -390,3 +401,42 @@ def test_a_missing_transport_falls_back_with_one_line():
     else:
         assert s.start_line.startswith("transport epoll-lt (")
         assert err.count("\n") == 1 and "io_uring" in err
+
+
+def test_a_trigger_means_epoll():
+    for trigger in ["lt", "et"]:
+        with serving("echo", "--trigger", trigger) as s:
+            assert s.start_line.startswith(f"transport epoll-{trigger}, loops ")
+            assert s.stop()[3] == ""
+
+
+def test_io_uring_without_any_of_its_features():
+    with serving("echo", "--transport", "uring", "--uring-features", "none") as s:
+        with s.connect() as c:
+            c.sendall(b"x" * 100000)
+            assert receive(c, 100000) == b"x" * 100000
+        assert s.stop()[0] == 0
+    with serving("echo", "--uring-features", "none") as s:  # auto: not the cheaper one then
+        assert s.start_line.startswith("transport epoll-lt (")
+        assert s.stop()[3] == ""
+
+
+def test_the_features_of_the_environment_give_way_to_the_flag():
+    environment = {"WEIR_URING_FEATURES": "-defer"}
+    options = ("--transport", "uring", "--admin", "127.0.0.1:0")
+    with serving("echo", *options, environment=environment) as s:
+        assert parameter(s, "uring-features") == ("-defer", "env")
+    flag = ("--uring-features", "all")
+    with serving("echo", *options, *flag, environment=environment) as s:
+        assert parameter(s, "uring-features") == ("all", "flag")
+    done = run("echo", env=dict(os.environ, WEIR_URING_FEATURES="-speed"))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "WEIR_URING_FEATURES" in done.stderr and "multi-recv" in done.stderr
+
+
+def parameter(server, name):
+    return next(
+        (p["value"], p["origin"])
+        for p in server.page("/stats")["parameters"]
+        if p["name"] == name
+    )

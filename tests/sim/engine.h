@@ -199,6 +199,7 @@ enum deed {
     DEED_JOB_GONE,
     DEED_JOB_STOPPED,
     DEED_JOB_CANCELLED,
+    DEED_PINNED,
     DEEDS,
 };
 extern uint64_t engine_deeds[DEEDS];

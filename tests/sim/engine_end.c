@@ -3,7 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DISPATCHES = 16, RECEIVE_MAX = 64 * 1024, BATCH_MAX = 256 * 1024, SURE_NS = 30000000 };
+enum {
+    DISPATCHES = 16,
+    RECEIVE_MAX = 64 * 1024,
+    BATCH_MAX = 256 * 1024,
+    PINNED_HELD_MAX = 8 * 1024 * 1024, /* half of what may be held by default */
+    SURE_NS = 30000000,
+};
 
 static const char *name(const struct end *e) {
     static char text[80];
@@ -48,7 +54,8 @@ static void look_at_bounds(struct end *e, const struct weir_chan_counters *n) {
     if (e->own_only) {
         DEMAND(n->queued < high + unit, "%s: %llu bytes queued over a high mark of %llu", name(e),
                (unsigned long long)n->queued, (unsigned long long)high);
-        DEMAND(n->held <= 4 * (high + unit + batch_of(r)) + RECEIVE_MAX,
+        DEMAND(n->held <= 4 * (high + unit + batch_of(r)) + RECEIVE_MAX +
+                              (n->pinned ? PINNED_HELD_MAX : 0),
                "%s: %llu bytes of memory held", name(e), (unsigned long long)n->held);
     }
     DEMAND(n->inflight <= batch_of(r), "%s: %llu bytes in flight, over the batch", name(e),
@@ -65,6 +72,7 @@ void engine_end_look(struct end *e) {
     weir_chan_counters(weir_ctx_chan(e->ctx), &n);
     look_at_bounds(e, &n);
     e->run->looks++;
+    engine_deeds[DEED_PINNED] += n.pinned > 0;
     if (engine_chance(e->run, 200)) {
         weir_sim_burn(e->run->sim, engine_draw(e->run, 300));
         engine_deeds[DEED_BURNT]++;
@@ -220,6 +228,7 @@ void engine_end_close(struct end *e, int why) {
     engine_end_look(e);
     weir_chan_counters(weir_ctx_chan(e->ctx), &n);
     DEMAND(n.inflight == 0, "%s: closed with bytes in flight", name(e));
+    DEMAND(n.pinned == 0, "%s: closed with bytes pinned", name(e));
     e->why = why;
     e->closed = true;
     weir_timer_disarm(&e->timer);

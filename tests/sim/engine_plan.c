@@ -213,6 +213,13 @@ static uint32_t draw_wall(struct run *r) {
     return n;
 }
 
+/* Sends that stay pinned, of any size or of large ones only; by the seed alone, which leaves what is
+ * drawn as it is. */
+static void draw_pins(struct run *r) {
+    uint32_t most = r->limits.batch_bytes ? r->limits.batch_bytes : 4096;
+    r->limits.zero_copy_bytes = (const uint32_t[]){1, 200, most}[r->seed / 3 % 3];
+}
+
 void engine_plan(struct run *r) {
     weir__base_rng_seed(&r->rng, r->seed * 2 + 1);
     draw_weather(r);
@@ -225,6 +232,8 @@ void engine_plan(struct run *r) {
         r->weather.emfile_at = draw_wall(r);
     if (engine_chance(r, 3))
         draw_jobs(r);
+    if (r->seed % 3 == 0)
+        draw_pins(r);
 }
 
 void engine_place(struct run *r) {

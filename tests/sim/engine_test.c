@@ -23,7 +23,7 @@ static const char *const deed_names[DEEDS] = {
     "foreign-send",    "foreign-close", "foreign-abort", "dead-ref", "full",
     "paused",          "filtered",      "stalled",       "burnt",    "halted",
     "connect-timeout", "job-done",      "job-refused",   "job-gone", "job-stopped",
-    "job-cancelled"};
+    "job-cancelled",   "pinned"};
 
 uint64_t engine_deeds[DEEDS];
 bool engine_verbose;

@@ -94,6 +94,41 @@ static void a_source_that_refills(struct pair *p) {
     pair_close(p);
 }
 
+/* Every flight goes without a copy where the door can; the marks see nothing of it. */
+static void without_a_copy(struct pair *p) {
+    struct actor s = {.pattern = true};
+    struct actor c = {
+        .open = pour_to_goal,
+        .writable = refill,
+        .goal = 4 * MIB,
+        .hush_marks = true,
+        .limits = {.high_bytes = 256 * KIB, .batch_bytes = 64 * KIB, .zero_copy_bytes = 48 * KIB}};
+    link_up(p, &s, &c);
+    until(p, c.closes && s.closes);
+    note(&c, "full %u; writable %u", c.fulls, c.writables);
+    expect(&s, "open; read 4194304 ok; eof clean; close 0");
+    expect(&c, "open; close 0; full 30; writable 30");
+    pair_close(p);
+}
+
+static void what_is_pinned_is_let_go(struct pair *p) {
+    struct actor s = {.pattern = true};
+    struct actor c = {.hush_marks = true, .limits = {.zero_copy_bytes = 32 * KIB}};
+    link_up(p, &s, &c);
+    for (unsigned i = 1; i <= 20; i++) {
+        demand(p, pour(&c, 48 * KIB) == 0);
+        until(p, all_sent(&c));
+        demand(p, counters_of(&c).queued == 0);
+    }
+    until(p, s.got == c.poured && counters_of(&c).pinned == 0);
+    demand(p, counters_of(&c).held == 0);
+    demand(p, pour(&c, 48 * KIB) == 0);
+    close_it(&c, WEIR_ABORT); /* whatever is in flight or pinned */
+    until(p, s.closes && c.closes);
+    expect(&c, "open; close ECANCELLED");
+    pair_close(p);
+}
+
 static bool inside; /* of a send */
 
 static void not_inside(struct actor *a, bool yes) {
@@ -294,6 +329,8 @@ const struct suite_case suite_marks[] = {
     {"marks.exactly_high", exactly_at_the_high_mark, ANYWHERE, {0}},
     {"marks.room", room_says_how_much, ANYWHERE, {0}},
     {"marks.source_refills", a_source_that_refills, ANYWHERE, WIDE_NET},
+    {"marks.without_a_copy", without_a_copy, ANYWHERE, WIDE_NET},
+    {"marks.pinned_is_let_go", what_is_pinned_is_let_go, ANYWHERE, WIDE_NET},
     {"marks.never_inside_send", never_from_inside_a_send, ANYWHERE, WIDE_NET},
     {"marks.slow_reader_bounded", slow_reader, ANYWHERE, WIDE_NET},
     {"marks.big_to_slow_reader", big_to_a_slow_reader, ANYWHERE, WIDE_NET},

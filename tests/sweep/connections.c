@@ -69,7 +69,10 @@ enum { SLOW_BYTES = 3 << 19 };
 /* The reader lets nothing in until the writer is full. */
 static int slow_reader(const char *door) {
     struct world w;
-    struct end s = {.send = SLOW_BYTES, .shut = true, .limits = {.held_max = 8 << 20}};
+    struct end s = {.send = SLOW_BYTES,
+                    .shut = true,
+                    .sndbuf_bytes = 65536, /* the kernel's own choice may hold all of it */
+                    .limits = {.held_max = 8 << 20}};
     struct end c = {.credit = -1, .want = SLOW_BYTES, .stay = true};
     int rc = world_open(&w, door);
     if (rc < 0)

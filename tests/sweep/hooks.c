@@ -25,7 +25,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-enum { POOLS = SWEEP_KINDS, SPOILT = 64, OP_NOP = 0 };
+enum { POOLS = SWEEP_KINDS, SPOILT = 64, OP_NOP = 0, SHORT_AGAIN = 700 };
 #define FAR (UINT64_C(1) << 40)
 
 static struct sweep_fault fault;
@@ -276,6 +276,12 @@ static WEIR_TLS struct spoilt {
 } spoilt[SPOILT];
 static WEIR_TLS unsigned n_spoilt;
 
+/* A request that comes back again and again is short every time. */
+static uint32_t short_of(const struct uring_sqe *e) {
+    bool again = e->opcode == OP_RECV && e->ioprio & RECV_MULTISHOT;
+    return again && fault.short_max < SHORT_AGAIN ? SHORT_AGAIN : fault.short_max;
+}
+
 static void shorten(struct uring_sqe *e) {
     bool message = e->opcode == OP_SENDMSG || e->opcode == OP_SENDMSG_ZC;
     struct msghdr *m = message ? (struct msghdr *)(uintptr_t)e->addr : NULL;
@@ -283,8 +289,8 @@ static void shorten(struct uring_sqe *e) {
         m->msg_iovlen = 1;
         if (m->msg_iov->iov_len > fault.short_max)
             m->msg_iov->iov_len = fault.short_max;
-    } else if (e->len > fault.short_max) {
-        e->len = fault.short_max;
+    } else if (e->len > short_of(e)) {
+        e->len = short_of(e);
     }
 }
 

@@ -277,6 +277,8 @@ static int chains(struct weir_mem *m) {
     rc = rc < 0 ? rc : weir_chain_get_be(&a, 98, 4, &value); /* across a seam */
     rc = rc < 0 ? rc : weir_chain_move(m, &b, &a, 50);
     rc = rc < 0 ? rc : weir_chain_take(m, &a, 60, &s); /* and another */
+    if (rc >= 0 && !weir_chain_peek(m, &a, 20000))     /* and into the last part */
+        rc = WEIR_ENOMEM;
     weir_slice_release(&s);
     weir_slice_release(&big);
     weir_chain_fini(&a);

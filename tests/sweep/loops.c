@@ -137,7 +137,7 @@ static int pipeline(const char *door) {
     return rc < 0 ? rc : world_close(&w, end_talk(&w, &s, &c));
 }
 
-/* --- a peer that may be gone ------------------------------------------------------------------- */
+/* --- a peer that may be gone -------------------------------------------------------------- */
 
 static int ask(struct weir_ctx *c, void *user) {
     struct weir_chain out = {0};

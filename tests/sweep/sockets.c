@@ -1,8 +1,9 @@
-/* A door used directly, without channels: foreign descriptors, datagrams, descriptors that are
- * passed on, sends without a copy. */
+/* A door used directly, without channels: foreign descriptors, accepting, datagrams, descriptors
+ * that are passed on, sends without a copy. */
 #include "sweep/rooms.h"
 #include "sweep/world.h"
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -81,6 +82,88 @@ static int watch(const char *door) {
     close(pipes[0]);
     close(pipes[1]);
     return rc;
+}
+
+/* --- accepting -------------------------------------------------------------------------------- */
+
+enum { CALLERS = 3 };
+
+struct door_keeper {
+    struct raw raw;
+    struct weir__io *io;
+    bool over; /* nobody is accepted any more */
+};
+
+/* The first is enough; who came with it stays for the next arm. */
+static void on_caller(struct weir__loop_sink *sink, struct weir__io_done *d) {
+    struct raw *r = container_of(sink, struct raw, sink);
+    struct door_keeper *k = container_of(r, struct door_keeper, raw);
+    if (d->kind == WEIR__IO_ACCEPTED && d->handle >= 0) {
+        k->io->ops->drop(k->io, d->handle);
+        if (++r->got == 1 && !d->last)
+            k->io->ops->cancel(k->io, r->sock, WEIR__IO_ACCEPT);
+    }
+    k->over |= d->kind == WEIR__IO_ACCEPTED && d->last;
+    on_raw(sink, d);
+}
+
+static void call_at(const struct weir_addr *at, int callers[CALLERS]) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    to.sin_port = htons(at->port);
+    sweep_aside(true);
+    for (unsigned i = 0; i < CALLERS; i++) {
+        callers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(callers[i], (struct sockaddr *)&to, sizeof to) < 0 && errno != EINTR)
+            sweep_finding("nobody listens");
+    }
+    sweep_aside(false);
+}
+
+static int arm_accept(struct world *w, struct door_keeper *k) {
+    struct weir_loop *before = weir__loop_enter(w->side[CLIENT].loop);
+    int rc = w->side[CLIENT].ended ? WEIR_ESTOPPED : k->io->ops->accept_arm(k->io, k->raw.sock, -1);
+    weir__loop_enter(before);
+    k->over = false;
+    return rc;
+}
+
+/* All of them come, but for those that there is no memory for. */
+static int accept_some(struct world *w, struct door_keeper *k, const struct weir_addr *at) {
+    int callers[CALLERS];
+    int rc = arm_accept(w, k);
+    if (rc < 0)
+        return rc;
+    world_settle(w);
+    call_at(at, callers);
+    world_until(w, k->over || w->side[CLIENT].ended || w->idle > 2);
+    if (k->over && k->raw.code == 0)
+        rc = arm_accept(w, k);
+    world_until(w, k->raw.got == CALLERS || k->over || w->side[CLIENT].ended || w->idle > 2);
+    for (unsigned i = 0; i < CALLERS; i++)
+        close(callers[i]);
+    return rc < 0 ? rc : k->raw.code;
+}
+
+static int accept_cancelled(const char *door) {
+    struct world w;
+    struct door_keeper k = {.raw.sink = {on_caller}};
+    struct weir__io_listen o = {.handle = -1};
+    struct weir_addr at;
+    int rc = raw_open(&w, door);
+    if (rc < 0)
+        return rc;
+    k.io = w.side[CLIENT].io;
+    struct weir_loop *before = weir__loop_enter(w.side[CLIENT].loop);
+    rc = weir__base_addr_parse("127.0.0.1:0", &o.addr, NULL);
+    if (rc == 0)
+        rc = k.io->ops->listen(k.io, &o, &k.raw.sink, &k.raw.sock);
+    if (rc == 0)
+        rc = k.io->ops->local(k.io, k.raw.sock, &at);
+    weir__loop_enter(before);
+    if (rc >= 0)
+        rc = accept_some(&w, &k, &at);
+    raw_close(&w, &k.raw);
+    return world_close(&w, rc);
 }
 
 /* --- datagrams -------------------------------------------------------------------------------- */
@@ -353,6 +436,7 @@ static int zero_copy_aborted(const char *door) {
 
 const struct sweep_scenario sweep_sockets[] = {
     {"watch", watch, .variants = sweep_doors},
+    {"accept_cancelled", accept_cancelled, .variants = sweep_doors},
     {"datagrams", datagrams, .variants = sweep_doors},
     {"datagrams6", datagrams6, .variants = sweep_doors},
     {"datagram_batch", datagram_batch, .variants = sweep_doors},

@@ -8,6 +8,7 @@
 #include "weir/job.h"
 #include "weir/proxy.h"
 #include "weir/sim.h"
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,22 +137,40 @@ static int admin(const char *variant) {
     return rc < 0 ? rc : started < 0 ? started : ended;
 }
 
+/* Until the end; *text begins with its first bytes. A ring that was made on this thread may
+ * interrupt it. */
+static int read_page(int fd, char *text, size_t cap) {
+    char more[4096];
+    size_t got = 0;
+    for (;;) {
+        ssize_t n = recv(fd, more, sizeof more, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? WEIR_ERESET : 0;
+        for (ssize_t i = 0; i < n && got < cap; i++)
+            text[got++] = more[i];
+    }
+}
+
 /* One page asked for as a browser does; the patience is for failures that go on. */
 static int ask(const char *address, const char *path) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval patience = {.tv_sec = 2};
-    char text[256];
+    char text[256], head[12] = {0};
     int n = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = WEIR_EREFUSED;
     at.sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0 && send(fd, text, (size_t)n, 0) == n)
-        rc = recv(fd, text, 12, MSG_WAITALL) == 12 && !memcmp(text, "HTTP/1.1 200", 12)
-                 ? 0
-                 : WEIR_ETRUNCATED;
-    while (rc == 0 && (n = (int)recv(fd, text, sizeof text, 0)) != 0)
-        rc = n < 0 ? WEIR_ERESET : 0;
+    int connected;
+    do
+        connected = connect(fd, (struct sockaddr *)&at, sizeof at);
+    while (connected < 0 && errno == EINTR);
+    if ((connected == 0 || errno == EISCONN) && send(fd, text, (size_t)n, MSG_NOSIGNAL) == n)
+        rc = read_page(fd, head, sizeof head);
     close(fd);
+    if (rc == 0 && memcmp(head, "HTTP/1.1 200", sizeof head) != 0)
+        rc = WEIR_ETRUNCATED;
     return rc;
 }
 

@@ -15,6 +15,7 @@ enum {
     LAST_NAPS = 100, /* before nothing is believed to come any more */
     NAP_NS = 30000,
     GRACES = 10,
+    BROKEN_GRACES = 100, /* behind a ring that broke, which a busy kernel leaves lying */
     GRACE_NS = 20000000,
     STOP_MS = 50,
 };
@@ -226,7 +227,8 @@ static bool jump(struct world *w) {
  * its sockets, when it comes to it. */
 static bool grace(struct world *w) {
     bool broken = w->side[SERVER].error || w->side[CLIENT].error;
-    if (w->graces == GRACES || (!broken && !w->stalled && sweep_persists()))
+    if (w->graces == (broken ? BROKEN_GRACES : GRACES) ||
+        (!broken && !w->stalled && sweep_persists()))
         return false;
     w->graces++;
     w->limit_ns += LIMIT_MS * UINT64_C(1000000);
@@ -411,6 +413,7 @@ int end_serve(struct world *w, unsigned who, struct end *e) {
     e->who = who;
     o.address = w->address[0] ? w->address : "127.0.0.1:0";
     o.n_stages = stages_of(e, stages);
+    o.socket.sndbuf_bytes = e->sndbuf_bytes;
     int rc = weir_serve(w->side[who].group, &o, &server);
     if (rc >= 0) {
         snprintf(w->address, sizeof w->address, "%s", weir_server_address(server));

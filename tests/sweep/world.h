@@ -65,6 +65,7 @@ struct end {
     bool stay;      /* do not close at `want` */
     int64_t credit; /* != 0: read credit from the start */
     struct weir_limits limits;
+    uint32_t sndbuf_bytes; /* of a server's connections */
     uint32_t connect_ms;
     const struct weir_stage *front; /* a handler before it */
     const struct weir_stage *only;  /* instead of it */

@@ -95,6 +95,7 @@ static void received_last(struct weir__epoll *d, struct weir__epoll_sock *s, int
 static WEIR_NOINLINE void receive_nothing(struct weir__epoll *d, struct weir__epoll_sock *s,
                                           ssize_t r) {
     s->k.flags &= (uint16_t)~WEIR__EPOLL_READABLE;
+    weir__io_count(&d->k.io.stats.other_calls, 1);
     if (r != -EAGAIN)
         received_last(d, s, r ? weir__os_error((int)r) : weir__kernel_eof_code(&s->k));
 }
@@ -217,6 +218,7 @@ bool weir__epoll_accept(struct weir__epoll *d, struct weir__epoll_sock *s,
                         struct weir__io_done *out, bool *drained) {
     int fd = weir__os_accept(s->k.fd, NULL);
     *drained = ++d->accepts >= WEIR__EPOLL_ACCEPTS;
+    weir__io_count(&d->k.io.stats.other_calls, fd < 0);
     if (fd < 0 && weir__os_accept_skips(fd))
         return false;
     if (fd < 0) {

@@ -12,7 +12,7 @@ static void finish(struct weir__epoll *d, struct weir__epoll_sock *s, int code) 
     weir__epoll_end(d, s, WEIR__IO_SEND, code);
 }
 
-static ssize_t send_parts(const struct weir__kernel_sock *k) {
+static ssize_t epoll_send_parts(const struct weir__kernel_sock *k) {
     struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
     int n = weir__io_gather(k->part, k->skip, iov, WEIR__IO_SEND_SLICES_MAX);
     return n == 1 ? weir__os_send(k->fd, iov[0].iov_base, iov[0].iov_len, false)
@@ -22,7 +22,7 @@ static ssize_t send_parts(const struct weir__kernel_sock *k) {
 /* Level-triggered, a short write may wait for the next report; an edge comes only after EAGAIN. */
 static int pump_chain(struct weir__kernel_sock *k) {
     do {
-        ssize_t r = send_parts(k);
+        ssize_t r = epoll_send_parts(k);
         if (r == -EAGAIN)
             return WEIR__KERNEL_BLOCKED;
         if (r <= 0)
@@ -67,7 +67,9 @@ static void go_on(struct weir__epoll *d, struct weir__epoll_sock *s, int rc) {
 }
 
 void weir__epoll_send_on(struct weir__epoll *d, struct weir__epoll_sock *s) {
-    go_on(d, s, pump(d, &s->k));
+    int rc = pump(d, &s->k);
+    weir__io_count(&d->k.io.stats.other_calls, rc > 0);
+    go_on(d, s, rc);
 }
 
 /* A send that did not go whole at once: r is what the first call said. */

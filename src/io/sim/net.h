@@ -188,8 +188,8 @@ enum weir__iosim_op {
 struct weir__iosim_pin { /* a send whose bytes are still needed */
     struct weir__iosim_pin *next;
     uint32_t number;
-    const struct weir_chain *chain;
-    uint64_t hash; /* of its bytes: nobody may change them */
+    struct weir_chain chain; /* its parts; the owner may keep them elsewhere by now */
+    uint64_t hash;           /* of its bytes: nobody may change them */
 };
 
 struct weir__iosim_sock {

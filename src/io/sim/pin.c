@@ -30,7 +30,7 @@ void weir__iosim_pin(struct weir__iosim_sock *s, struct weir__io_done *out) {
         return;
     struct weir__iosim_pin *pin = weir__iosim_alloc(net, sizeof *pin);
     pin->number = s->zc_number;
-    pin->chain = s->send;
+    pin->chain = *s->send;
     pin->hash = s->zc_hash;
     append(&s->pins, pin);
     out->pinned = true;
@@ -54,7 +54,7 @@ void weir__iosim_pin_event(struct weir__iosim_sock *s, uint32_t number) {
 
 void weir__iosim_pin_yield(struct weir__iosim_sock *s, struct weir__io_done *out) {
     struct weir__iosim_pin *pin = s->unpinned;
-    must(weir__iosim_chain_hash(pin->chain) == pin->hash);
+    must(weir__iosim_chain_hash(&pin->chain) == pin->hash);
     s->unpinned = pin->next;
     out->kind = WEIR__IO_UNPINNED;
     out->handle = pin->number;

@@ -108,5 +108,6 @@ bool weir__uring_accept_more(struct weir__uring *d, struct weir__uring_sock *s,
         return deliver(d, s, fd, out);
     if ((s->kernel | s->todo) & WEIR__IO_ACCEPT)
         return false;
+    weir__io_count(&d->k.io.stats.other_calls, 1);
     return weir__uring_accepted(d, s, weir__os_accept(s->k.fd, NULL), out);
 }

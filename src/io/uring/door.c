@@ -60,7 +60,7 @@ static int wait(struct weir__io *io, uint64_t until_ns) {
     /* What did not get into the ring, the bell's poll before all, would not end a sleep. */
     bool look = until_ns == 0 || !weir__base_list_empty(&d->work) || !d->bell_armed || can_yield(d);
     int64_t ns = look ? 0 : weir__kernel_timeout(until_ns);
-    if (ns == 0 && !weir__uring_ring_stirs(&d->ring))
+    if (ns == 0 && !d->brought && !weir__uring_ring_stirs(&d->ring))
         return 0;
     if (ns != 0) {
         weir__io_count(&io->stats.sleeps, 1);
@@ -280,7 +280,7 @@ int weir__uring_new(const struct weir__io_config *c, struct weir__io **out, cons
     struct weir__uring *d = weir_mem_new(c->mem, sizeof *d);
     if (!d)
         return WEIR_ENOMEM;
-    d->k.io = (struct weir__io){.ops = &uring_ops, .mem = c->mem, .slots = c->slots};
+    d->k.io = (struct weir__io){.ops = &uring_ops, .mem = c->mem, .slots = c->slots, .rings = true};
     d->k.bell = -1;
     weir__base_list_init(&d->ready);
     weir__base_list_init(&d->work);

@@ -69,8 +69,20 @@ static bool prepare(struct weir__uring *d, struct weir__uring_sock *s, unsigned 
     return true;
 }
 
+static void count(struct weir__uring *d, const struct uring_sqe *e) {
+    static const uint8_t kinds[OPS] = {
+        [OP_ACCEPT] = WEIR__IO_REQUEST_ACCEPT,     [OP_RECV] = WEIR__IO_REQUEST_RECV,
+        [OP_SEND] = WEIR__IO_REQUEST_SEND,         [OP_SENDMSG] = WEIR__IO_REQUEST_SEND,
+        [OP_SEND_ZC] = WEIR__IO_REQUEST_ZERO_COPY, [OP_SENDMSG_ZC] = WEIR__IO_REQUEST_ZERO_COPY,
+        [OP_POLL_ADD] = WEIR__IO_REQUEST_POLL,     [OP_ASYNC_CANCEL] = WEIR__IO_REQUEST_CANCEL,
+    };
+    weir__io_count(&d->k.io.stats.requests[kinds[e->opcode]], 1);
+}
+
 int weir__uring_enter(struct weir__uring *d, int64_t timeout_ns) {
+    uint32_t before = __atomic_load_n(d->ring.cq_tail, __ATOMIC_RELAXED);
     int rc = weir__uring_ring_enter(&d->ring, timeout_ns);
+    d->brought = before != __atomic_load_n(d->ring.cq_tail, __ATOMIC_RELAXED);
     d->batch++;
     if (!weir__uring_ring_unsubmitted(&d->ring)) /* the kernel has its own copies now */
         d->vectors.n_msgs = d->vectors.n_iovs = 0;
@@ -96,6 +108,7 @@ static bool issue_op(struct weir__uring *d, struct weir__uring_sock *s, unsigned
         if (likely(prepare(d, s, op, e))) {
             s->todo &= (uint8_t)~op;
             s->kernel |= (uint8_t)op;
+            count(d, e);
             return true;
         }
         d->ring.tail--; /* not used */
@@ -118,6 +131,7 @@ static bool issue(struct weir__uring *d, struct weir__uring_sock *s, int *rc) {
         e->opcode = OP_ASYNC_CANCEL;
         e->fd = -1;
         e->addr = token_of(s, s->cancel & -(unsigned)s->cancel);
+        count(d, e);
     }
     return true;
 }
@@ -131,6 +145,7 @@ static void arm_bell(struct weir__uring *d, int *rc) {
     e->fd = d->k.bell;
     e->user_data = WEIR__URING_BELL;
     d->bell_armed = true;
+    count(d, e);
 }
 
 bool weir__uring_refill(struct weir__uring *d) {

@@ -116,6 +116,7 @@ static void no_buffers(struct weir__uring *d, struct weir__uring_sock *s) {
 
 static bool dgram_there(struct weir__uring *d, struct weir__uring_sock *s,
                         struct weir__io_done *out) {
+    weir__io_count(&d->k.io.stats.other_calls, 1);
     int n = weir__kernel_fill_inbox(&d->k, &s->k);
     if (n > 0)
         return unpark_dgram(d, s, out);
@@ -128,6 +129,7 @@ static bool dgram_there(struct weir__uring *d, struct weir__uring_sock *s,
 }
 
 static void fds_there(struct weir__uring *d, struct weir__uring_sock *s) {
+    weir__io_count(&d->k.io.stats.other_calls, 1);
     int rc = weir__kernel_take_fds(&d->k, &s->k);
     if (rc == WEIR__KERNEL_AGAIN)
         weir__uring_todo(d, s, WEIR__IO_RECV);

@@ -83,6 +83,7 @@ static void sent_bytes(struct weir__uring *d, struct weir__uring_sock *s, int re
 /* --- by system call -------------------------------------------------------------------------- */
 
 static void step(struct weir__uring *d, struct weir__uring_sock *s) {
+    weir__io_count(&d->k.io.stats.other_calls, 1);
     int rc = weir__kernel_pump(&d->k, &s->k);
     if (rc > 0)
         weir__uring_todo(d, s, WEIR__IO_SEND); /* when there is room, which may be at once */
@@ -133,6 +134,7 @@ int weir__uring_send(struct weir__io *io, struct weir__io_sock *ws, const struct
         return rc < 0 ? rc : WEIR_EBUG;
     if (!io->sends_inline)
         return send_requested(d, s, c);
+    weir__io_count(&io->stats.other_calls, 1);
     ssize_t r = weir__kernel_send_chain(s->k.fd, c);
     if (likely(r == (ssize_t)c->bytes)) {
         weir__kernel_count_sent(&d->k, c->bytes);

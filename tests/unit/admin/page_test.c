@@ -67,6 +67,32 @@ static void every_page(void **state) {
     end();
 }
 
+static void a_door_with_a_ring(void **state) {
+    (void)state;
+    begin();
+    assert_page("/stats", 200, "application/json", "\"system_calls\": ");
+    struct asked q = ask("/stats");
+    assert_null(strstr(q.body, "\"requests\""));
+    assert_null(strstr(q.body, "\"starved\""));
+    free(q.body);
+    for (unsigned i = 0; i < group->n_loops; i++) {
+        struct weir__io *io = group->loops[i]->io;
+        io->rings = true;
+        atomic_store(&io->stats.enters, 40);
+        atomic_store(&io->stats.other_calls, 2);
+        atomic_store(&io->stats.zero_copies, 5);
+        atomic_store(&io->stats.requests[WEIR__IO_REQUEST_RECV], 7);
+    }
+    assert_page("/stats", 200, "application/json", "\"system_calls\": 42");
+    assert_page("/stats", 200, "application/json", "\"zero_copies\": 5");
+    assert_page("/stats", 200, "application/json", "\"recv\": 7");
+    assert_page("/metrics", 200, "text/plain", "\nweir_loop_system_calls_total{loop=\"1\"} 42\n");
+    assert_page("/metrics", 200, "text/plain", "\nweir_loop_ring_enters_total{loop=\"0\"} 40\n");
+    assert_page("/metrics", 200, "text/plain",
+                "\nweir_loop_ring_requests_total{loop=\"1\",kind=\"recv\"} 7\n");
+    end();
+}
+
 static void what_is_refused(void **state) {
     (void)state;
     begin();
@@ -305,6 +331,7 @@ static void a_page_without_memory_says_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_page),
+        cmocka_unit_test(a_door_with_a_ring),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(a_profile_is_asked_for),
         cmocka_unit_test(health),

@@ -22,14 +22,20 @@ static void what_makes_no_sense_is_refused(void **state) {
                             bare[] = {{&nameless, NULL}};
     const struct weir_limits upside = {.high_bytes = 10, .low_bytes = 10},
                              batch = {.batch_bytes = (256 << 10) + 1},
-                             fine = {.high_bytes = 10, .low_bytes = 9, .batch_bytes = 256 << 10};
+                             fine = {.high_bytes = 10, .low_bytes = 9, .batch_bytes = 256 << 10},
+                             never = {.batch_bytes = 4096, .zero_copy_bytes = 4097},
+                             all = {.batch_bytes = 4096, .zero_copy_bytes = 4096},
+                             huge = {.zero_copy_bytes = (256 << 10) + 1};
     kit_loop_open(&k);
     assert_int_equal(refusal(&k, good, 0, NULL), WEIR_EINVAL);
     assert_int_equal(refusal(&k, hole, 2, NULL), WEIR_EINVAL);
     assert_int_equal(refusal(&k, bare, 1, NULL), WEIR_EINVAL);
     assert_int_equal(refusal(&k, good, 1, &upside), WEIR_EINVAL);
     assert_int_equal(refusal(&k, good, 1, &batch), WEIR_EINVAL);
+    assert_int_equal(refusal(&k, good, 1, &never), WEIR_EINVAL); /* no flight is that large */
+    assert_int_equal(refusal(&k, good, 1, &huge), WEIR_EINVAL);
     assert_int_equal(refusal(&k, good, 1, &fine), 0);
+    assert_int_equal(refusal(&k, good, 1, &all), 0);
     weir__mem_raw_fail(1);
     assert_int_equal(refusal(&k, good, 1, NULL), WEIR_ENOMEM);
     weir__mem_raw_fail(0);
