@@ -81,7 +81,7 @@ def echo(*arguments, before=None):
 
 def is_on_epoll(transport, start_line, word):
     """It says so wherever it says which transport it has, and why, with this word."""
-    assert transport["name"] == "epoll-lt" and word in transport["why"], transport
+    assert transport["name"] == "epoll-lt" and word in (transport["why"] or ""), transport
     assert re.match(rf"transport epoll-lt \(.*{word}.*\), loops ", start_line), start_line
 
 
