@@ -87,6 +87,8 @@ static bool yield(struct weir__uring *d, struct weir__io_done *out) {
     if (out->kind == WEIR__IO_SENT) {
         weir__uring_pin_sent(s, out);
         weir__uring_send_clear(s);
+        if (unlikely(s->pins))
+            weir__uring_settle(d, s);
     } else if (out->kind == WEIR__IO_UNPINNED) {
         weir__uring_pin_freed(d, s, out);
         weir__uring_settle(d, s);

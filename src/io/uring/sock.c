@@ -1,6 +1,7 @@
 /* Opening, arming, cancelling, closing at the io_uring door. */
 #include "base/assert.h"
 #include "io/uring/door.h"
+#include "io/uring/pin.h"
 #include "os/sock.h"
 #include <poll.h>
 
@@ -10,15 +11,21 @@ void weir__uring_end(struct weir__uring *d, struct weir__uring_sock *s, unsigned
 }
 
 void weir__uring_settle(struct weir__uring *d, struct weir__uring_sock *s) {
-    if (likely(weir__kernel_armed(&s->k) != WEIR__KERNEL_CLOSED || s->todo || s->kernel) ||
-        s->k.fd < 0)
+    unsigned left = weir__kernel_armed(&s->k) & ~(unsigned)WEIR__KERNEL_UNPINNED;
+    if (likely(left != WEIR__KERNEL_CLOSED || s->todo || s->kernel))
+        return;
+    /* A peer that takes nothing keeps what is pinned, until its connection is gone. */
+    bool pinned = s->pins && s->pins->used;
+    if (pinned && !(s->k.flags & WEIR__KERNEL_RESET))
         return;
     struct weir__base_link *links[] = {&s->ready, &s->work};
     for (unsigned i = 0; i < ARRAY_LEN(links); i++)
         if (weir__base_linked(links[i]))
             weir__base_list_remove(links[i]);
-    weir__kernel_close_fd(&s->k);
-    weir__uring_end(d, s, WEIR__KERNEL_CLOSED, 0);
+    if (s->k.fd >= 0)
+        weir__kernel_close_fd(&s->k);
+    if (!pinned)
+        weir__uring_end(d, s, WEIR__KERNEL_CLOSED, 0);
 }
 
 void weir__uring_ready(struct weir__uring *d, struct weir__uring_sock *s) {
