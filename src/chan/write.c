@@ -208,7 +208,9 @@ void weir__chan_marks(struct weir_chan *ch) {
         ch->unwritable = ch->announced = 0;
         tell_writable(ch, true);
         ch->offer = 1;
-    } else if (!ch->announced) {
+    }
+    /* Also when it was filled again from inside the callback, whatever the door took meanwhile. */
+    if (ch->unwritable && !ch->announced && !below_low(ch)) {
         ch->announced = 1;
         tell_writable(ch, false);
     }

@@ -251,8 +251,11 @@ static bool real_step(struct pair *p) {
     busy |= turn(&p->side[CLIENT]);
     p->idle = busy ? 0 : p->idle + 1;
     struct pair_side *s = &p->side[p->side[SERVER].ended ? CLIENT : SERVER];
-    if (p->idle > IDLE_ROUNDS && !s->ended)
+    if (p->idle > IDLE_ROUNDS && !s->ended) {
+        weir__loop_enter(s->loop);
         s->io->ops->wait(s->io, s->io->ops->now(s->io) + IDLE_NS);
+        weir__loop_enter(NULL);
+    }
     return true;
 }
 

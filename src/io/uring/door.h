@@ -34,17 +34,15 @@ enum {
 /* Token of the poll on the eventfd; cancels have 0. */
 #define WEIR__URING_BELL ((uint64_t)WEIR__URING_BELL_KIND << 56)
 
-enum weir__uring_flag { /* in the door's word of a socket */
-                        WEIR__URING_FULL =
-                            1, /* the socket took nothing last time: poll before the next send */
-                        WEIR__URING_EMPTY =
-                            2, /* it had nothing last time: poll before the next receive */
-                        WEIR__URING_STOP =
-                            4, /* the send, or accept, in flight is to be cancelled */
-                        WEIR__URING_POLLED = 8, /* the receive in the kernel is a poll */
-                        WEIR__URING_MULTI = 16, /* the receive in the kernel goes on and on */
-                        WEIR__URING_FLOODS =
-                            32, /* it had more than a buffer takes: a request per piece */
+/* In the door's word of a socket. */
+enum weir__uring_flag {
+    WEIR__URING_FULL = 1,    /* the socket took nothing last time: poll before the next send */
+    WEIR__URING_EMPTY = 2,   /* it had nothing last time: poll before the next receive */
+    WEIR__URING_STOP = 4,    /* the send, or accept, in flight is to be cancelled */
+    WEIR__URING_POLLED = 8,  /* the receive in the kernel is a poll */
+    WEIR__URING_MULTI = 16,  /* the receive in the kernel goes on and on */
+    WEIR__URING_FLOODS = 32, /* it had more than a buffer takes: a request per piece */
+    WEIR__URING_TOLD = 64,   /* its owner knows how receiving ended */
 };
 
 /* Connections that came when nobody waited. */
@@ -156,6 +154,8 @@ void weir__uring_send_clear(struct weir__uring_sock *s);
 /* What a receive brought; true: *out is a completion. */
 bool weir__uring_received(struct weir__uring *d, struct weir__uring_sock *s,
                           const struct uring_cqe *e, struct weir__io_done *out);
+/* An armed receive ends with the end of the stream. */
+void weir__uring_end_over(struct weir__uring *d, struct weir__uring_sock *s);
 /* What is parked, for an armed receive. */
 bool weir__uring_unpark(struct weir__uring *d, struct weir__uring_sock *s,
                         struct weir__io_done *out);

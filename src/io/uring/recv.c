@@ -11,6 +11,15 @@ static void again_if_armed(struct weir__uring *d, struct weir__uring_sock *s) {
         weir__uring_todo(d, s, WEIR__IO_RECV);
 }
 
+/* A send may have met the socket's error since the end became known; once told it stays as it was.
+ */
+void weir__uring_end_over(struct weir__uring *d, struct weir__uring_sock *s) {
+    if (s->over_code == WEIR__IO_EOF && !(s->k.door & WEIR__URING_TOLD))
+        s->over_code = weir__kernel_eof_code(&s->k);
+    s->k.door |= WEIR__URING_TOLD;
+    weir__uring_end(d, s, WEIR__IO_RECV, s->over_code);
+}
+
 /* What follows a delivery: the end that is known, more that is parked, or a request. */
 static void go_on(struct weir__uring *d, struct weir__uring_sock *s) {
     if (s->k.credit == 0)
@@ -18,7 +27,7 @@ static void go_on(struct weir__uring *d, struct weir__uring_sock *s) {
     else if (s->parked.bytes)
         weir__uring_ready(d, s);
     else if (s->k.flags & WEIR__KERNEL_OVER)
-        weir__uring_end(d, s, WEIR__IO_RECV, s->over_code);
+        weir__uring_end_over(d, s);
     else if (!(s->kernel & WEIR__IO_RECV))
         weir__uring_todo(d, s, WEIR__IO_RECV);
 }
@@ -87,7 +96,7 @@ static void over(struct weir__uring *d, struct weir__uring_sock *s, int code) {
     s->k.flags |= WEIR__KERNEL_OVER;
     s->over_code = code;
     if (weir__uring_armed(s, WEIR__IO_RECV) && !s->parked.bytes)
-        weir__uring_end(d, s, WEIR__IO_RECV, code);
+        weir__uring_end_over(d, s);
 }
 
 static void receive_failed(struct weir__uring *d, struct weir__uring_sock *s, int res) {

@@ -124,7 +124,7 @@ static void arm(struct weir__uring *d, struct weir__uring_sock *s, unsigned op, 
     if (has_parked(s))
         weir__uring_ready(d, s);
     else if (s->k.flags & WEIR__KERNEL_OVER)
-        weir__uring_end(d, s, op, s->over_code);
+        weir__uring_end_over(d, s);
     else if (!(s->kernel & op))
         weir__uring_todo(d, s, op);
 }
