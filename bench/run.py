@@ -43,7 +43,8 @@ def arguments():
                         help="which cases; what is no ratio of CPU time has a program of its own: "
                              + ", ".join(f"{name} runs {name}.py" for name in sorted(APART)))
     parser.add_argument("--case", action="append", help="only this case (may be repeated)")
-    parser.add_argument("--servers", help="comma list; default: all that are built and belong to the group")
+    parser.add_argument("--servers",
+                        help="comma list; default: all that are built and belong to the group")
     parser.add_argument("--slices", type=int, default=SLICES_MIN, help="per case and server")
     parser.add_argument("--seconds", type=float, default=0.25, help="length of a slice")
     parser.add_argument("--warm-ms", type=float, default=50)

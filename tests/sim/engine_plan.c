@@ -213,8 +213,8 @@ static uint32_t draw_wall(struct run *r) {
     return n;
 }
 
-/* Sends that stay pinned, of any size or of large ones only; by the seed alone, which leaves what is
- * drawn as it is. */
+/* Sends that stay pinned, of any size or of large ones only; by the seed alone, which leaves what
+ * is drawn as it is. */
 static void draw_pins(struct run *r) {
     uint32_t most = r->limits.batch_bytes ? r->limits.batch_bytes : 4096;
     r->limits.zero_copy_bytes = (const uint32_t[]){1, 200, most}[r->seed / 3 % 3];

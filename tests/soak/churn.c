@@ -376,8 +376,8 @@ int main(int argc, char **argv) {
         return 2;
     }
     server = (struct sockaddr_in){.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)atoi(argv[2]))};
-    n_conns = (unsigned)atoi(argv[3]);
+                                  .sin_port = htons((uint16_t)strtoul(argv[2], NULL, 10))};
+    n_conns = (unsigned)strtoul(argv[3], NULL, 10);
     chance = mix(strtoull(argv[5], NULL, 10));
     conns = calloc(n_conns, sizeof *conns);
     ep = epoll_create1(EPOLL_CLOEXEC);

@@ -21,8 +21,8 @@ from servers import eventually, looks, serving
 SANITIZER = re.compile(r"Sanitizer|runtime error:")
 ENDING_S = 120  # what everybody may take at the end; the clients give up on one after 30 s
 FIRST_WAVE_S = 3
-# Per loop: a loop publishes what it holds every few milliseconds of work and not while it sleeps, so
-# with nobody there the figure is that of a moment when the last were still leaving.
+# Per loop: a loop publishes what it holds every few milliseconds of work and not while it sleeps,
+# so with nobody there the figure is that of a moment when the last were still leaving.
 SLACK_BYTES = 64 << 10
 COUNTERS = ("no_buffer", "starved", "overflows", "parked", "partial_sends")
 

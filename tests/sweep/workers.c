@@ -160,7 +160,7 @@ static int ask(const char *address, const char *path) {
     char text[256], head[12] = {0};
     int n = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = WEIR_EREFUSED;
-    at.sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1));
+    at.sin_port = htons((uint16_t)strtoul(strchr(address, ':') + 1, NULL, 10));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     int connected;
     do
