@@ -14,7 +14,8 @@ static int start(struct weir__io *io) {
     d->started = rc >= 0;
     if (rc < 0)
         return weir__os_error(rc);
-    return weir__uring_refill(d) ? 0 : WEIR_ENOMEM;
+    (void)weir__uring_refill(d); /* without memory now, receives end like those without later */
+    return 0;
 }
 
 static bool can_yield(const struct weir__uring *d) {
@@ -50,6 +51,15 @@ static void publish(struct weir__uring *d) {
     atomic_store_explicit(&s->overflows, d->ring.overflows, memory_order_relaxed);
 }
 
+/* Only a kernel that takes buffers when it is entered, and not before, lets some be taken back. */
+static void before_sleep(struct weir__uring *d) {
+    weir__io_count(&d->k.io.stats.sleeps, 1);
+    if (!(d->has & WEIR__URING_DEFER))
+        return;
+    d->k.io.receiving = NULL;
+    weir__uring_buffers_sleep(&d->buffers);
+}
+
 /* One system call for what is to be submitted and for the sleep. */
 static int wait(struct weir__io *io, uint64_t until_ns) {
     struct weir__uring *d = weir__uring_of(io);
@@ -62,11 +72,8 @@ static int wait(struct weir__io *io, uint64_t until_ns) {
     int64_t ns = look ? 0 : weir__kernel_timeout(until_ns);
     if (ns == 0 && !d->brought && !weir__uring_ring_stirs(&d->ring))
         return 0;
-    if (ns != 0) {
-        weir__io_count(&io->stats.sleeps, 1);
-        io->receiving = NULL;
-        weir__uring_buffers_sleep(&d->buffers);
-    }
+    if (ns != 0)
+        before_sleep(d);
     rc = weir__uring_enter(d, ns);
     publish(d);
     if (unlikely(rc < 0 && rc != -ETIME && rc != -EINTR))

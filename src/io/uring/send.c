@@ -116,11 +116,14 @@ static WEIR_NOINLINE int keep(struct weir__uring *d, struct weir__uring_sock *s,
     return 0;
 }
 
+/* It has more parts than a send may have, or a file region. */
+static bool is_odd(const struct weir_chain *c) {
+    struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
+    return weir__io_gather(c->first, 0, iov, WEIR__IO_SEND_SLICES_MAX) < 0;
+}
+
 static int send_requested(struct weir__uring *d, struct weir__uring_sock *s,
                           const struct weir_chain *c) {
-    struct iovec iov[WEIR__IO_SEND_SLICES_MAX];
-    if (unlikely(weir__io_gather(c->first, 0, iov, WEIR__IO_SEND_SLICES_MAX) < 0))
-        return WEIR_EBUG;
     weir__kernel_send_begin(&s->k, c->first, c->bytes);
     weir__uring_todo(d, s, WEIR__IO_SEND);
     return 0;
@@ -133,7 +136,7 @@ int weir__uring_send(struct weir__io *io, struct weir__io_sock *ws, const struct
     if (unlikely(rc < 0 || weir__kernel_outside(c)))
         return rc < 0 ? rc : WEIR_EBUG;
     if (!io->sends_inline)
-        return send_requested(d, s, c);
+        return is_odd(c) ? WEIR_EBUG : send_requested(d, s, c);
     weir__io_count(&io->stats.other_calls, 1);
     ssize_t r = weir__kernel_send_chain(s->k.fd, c);
     if (likely(r == (ssize_t)c->bytes)) {
@@ -147,7 +150,7 @@ int weir__uring_send_zc(struct weir__io *io, struct weir__io_sock *ws, const str
     struct weir__uring *d = weir__uring_of(io);
     struct weir__uring_sock *s = weir__uring_sock_of(ws);
     int rc = weir__kernel_refused(&s->k, WEIR__IO_SEND, WEIR__KERNEL_NO_SEND);
-    if (rc < 0 || weir__kernel_outside(c) || !weir__uring_pin_begin(d, s, c))
+    if (rc < 0 || weir__kernel_outside(c) || is_odd(c) || !weir__uring_pin_begin(d, s, c))
         return weir__uring_send(io, ws, c);
     return send_requested(d, s, c);
 }
