@@ -28,7 +28,7 @@ static bool answered(struct weir_sim *sim, const uint8_t *data) {
     if (!p || weir_sim_peer_send(p, data, BYTES) < 0 || weir_sim_run(sim, 60000, settled, p) != 1)
         return false;
     size_t n = weir_sim_peer_got(p, &got);
-    return memcmp(got, data, n) == 0 && (n == BYTES || weir_sim_peer_state(p) < 0);
+    return (n == 0 || memcmp(got, data, n) == 0) && (n == BYTES || weir_sim_peer_state(p) < 0);
 }
 
 static bool echo_survives(uint64_t seed) {
