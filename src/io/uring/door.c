@@ -29,8 +29,13 @@ static void give_up(void *object, void *user) {
     struct weir__uring *d = user;
     struct weir__uring_sock *s = object;
     unsigned waits = s->k.busy & WEIR__KERNEL_CLOSED || s->k.door & WEIR__URING_STOP
-                         ? s->kernel & weir__kernel_armed(&s->k)
+                         ? (s->kernel | s->todo) & weir__kernel_armed(&s->k)
                          : 0;
+    if (s->pins && s->pins->used &&
+        s->k.fd >= 0) { /* the kernel still has its bytes: not for long */
+        s->k.flags |= WEIR__KERNEL_RESET;
+        weir__kernel_close_fd(&s->k);
+    }
     s->kernel = s->cancel = s->todo = 0;
     weir__uring_pin_forget(d, s);
     for (; waits; waits &= waits - 1)
@@ -86,7 +91,7 @@ static void submit(struct weir__io *io) {
     if (likely(weir__base_list_empty(&d->work) && !weir__uring_ring_unsubmitted(&d->ring)))
         return;
     if (weir__uring_fill(d) >= 0)
-        weir__uring_enter(d, 0); /* an error shows again at the next wait */
+        weir__uring_enter(d, 0); /* an error is for the next wait */
 }
 
 static bool yield(struct weir__uring *d, struct weir__io_done *out) {
@@ -113,19 +118,29 @@ static void watched(struct weir__uring *d, struct weir__uring_sock *s, int res) 
         weir__uring_end(d, s, WEIR__IO_WATCH, res < 0 ? weir__os_error(res) : 0);
 }
 
-/* A poll that failed says nothing about the connection. */
+/* Newer kernels show HUP on a socket that is still connecting; only OUT and ERR say that it is
+ * over. */
 static void connected(struct weir__uring *d, struct weir__uring_sock *s, int res) {
-    if (weir__uring_armed(s, WEIR__IO_CONNECT))
+    if (!weir__uring_armed(s, WEIR__IO_CONNECT))
+        return;
+    if (res >= 0 && !(res & (POLLOUT | POLLERR)))
+        weir__uring_todo(d, s, WEIR__IO_CONNECT);
+    else
         weir__uring_end(d, s, WEIR__IO_CONNECT,
                         weir__os_error(res < 0 ? res : weir__os_sock_error(s->k.fd)));
 }
 
 /* Of the socket itself: 0 a cancel, whose target tells how it went. */
 static WEIR_NOINLINE bool no_socket(struct weir__uring *d, const struct uring_cqe *e) {
-    if (e->user_data == WEIR__URING_BELL)
+    if (e->user_data == WEIR__URING_BELL) {
         d->bell_armed = e->flags & CQE_MORE;
-    else if (e->user_data != 0)
-        weir__io_count(&d->k.io.stats.stale, 1);
+        return false;
+    }
+    if (e->res > 0 && e->flags & CQE_BUFFER) { /* the offsets behind it count */
+        struct weir_slice lost = weir__uring_buffers_take(&d->buffers, e->flags, (size_t)e->res);
+        weir_slice_release(&lost);
+    }
+    weir__io_count(&d->k.io.stats.stale, e->user_data != 0);
     return false;
 }
 

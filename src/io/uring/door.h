@@ -84,6 +84,7 @@ struct weir__uring {
     unsigned has; /* of enum weir__uring_feature */
     struct weir__base_list ready, work;
     bool bell_armed, broken, started;
+    int failed;    /* what a system call between two waits said */
     bool brought;  /* the last system call let completions in: it may have stopped short */
     uint8_t batch; /* number of the completions that the last system call let in */
     struct weir__uring_vectors vectors;

@@ -83,6 +83,8 @@ int weir__uring_enter(struct weir__uring *d, int64_t timeout_ns) {
     uint32_t before = __atomic_load_n(d->ring.cq_tail, __ATOMIC_RELAXED);
     int rc = weir__uring_ring_enter(&d->ring, timeout_ns);
     d->brought = before != __atomic_load_n(d->ring.cq_tail, __ATOMIC_RELAXED);
+    if (unlikely(rc < 0 && rc != -EINTR && rc != -ETIME))
+        d->failed = rc; /* told once: the next wait breaks */
     d->batch++;
     if (!weir__uring_ring_unsubmitted(&d->ring)) /* the kernel has its own copies now */
         d->vectors.n_msgs = d->vectors.n_iovs = 0;
@@ -155,8 +157,8 @@ bool weir__uring_refill(struct weir__uring *d) {
 
 int weir__uring_fill(struct weir__uring *d) {
     int rc = 0;
-    if (unlikely(d->broken))
-        return -EBADF;
+    if (unlikely(d->broken || d->failed))
+        return d->broken ? -EBADF : d->failed;
     if (unlikely(d->buffers.spent))
         weir__uring_refill(d);
     while (!weir__base_list_empty(&d->work)) {

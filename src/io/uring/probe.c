@@ -23,7 +23,15 @@ const struct weir__uring_feature_name weir__uring_features[] = {
     {0, NULL, NULL},
 };
 
-enum { TAG_RECV = 1, TAG_CANCEL = 2, BUFS = 4, BYTES = 4096, PIECE = 100, LONG = 10000 };
+enum {
+    TAG_RECV = 1,
+    TAG_CANCEL = 2,
+    TAG_OTHER = 3,
+    BUFS = 4,
+    BYTES = 4096,
+    PIECE = 100,
+    LONG = 10000
+};
 
 /* A stream, a ring of small buffers, and what came so far. */
 struct trial {
@@ -178,6 +186,52 @@ static bool ends(struct trial *t) {
     return bytes.res == PIECE && end.res == 0 && !(end.flags & CQE_MORE);
 }
 
+static bool arm_once(struct trial *t, int fd) {
+    struct uring_sqe *e = weir__uring_ring_sqe(&t->ring);
+    if (!e)
+        return false;
+    e->opcode = OP_RECV;
+    e->fd = fd;
+    e->flags = SQE_BUFFER_SELECT;
+    e->len = BYTES;
+    e->user_data = TAG_OTHER;
+    return true;
+}
+
+/* Each piece lies where the order of the completions says. */
+static bool lie_in_order(struct trial *t) {
+    for (size_t at = 0, i = 0; i < 2; i++) {
+        struct uring_cqe e = result(t);
+        const char *text = e.user_data == TAG_OTHER ? "once" : "endless";
+        size_t n = strlen(text);
+        if (e.res != (int)n || e.flags >> CQE_BUFFER_SHIFT || memcmp(t->memory + at, text, n) != 0)
+            return false;
+        at += n;
+    }
+    return true;
+}
+
+/* Two streams share a buffer, one by a request that brings one piece: kernels have told of the
+ * other one first, which gives each the bytes of the other. */
+static bool shares_in_order(unsigned without) {
+    struct trial t = {.inc = true};
+    int other[2] = {-1, -1};
+    const char *why;
+    bool good = trial_open(&t, without, &why) >= 0 && buffers(&t) &&
+                socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, other) == 0 &&
+                weir__os_send(other[1], "once", 4, false) == 4 &&
+                weir__os_send(t.fd[1], "endless", 7, false) == 7 && arm_once(&t, other[0]);
+    if (good) {
+        arm(&t);
+        good = lie_in_order(&t);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        if (other[i] >= 0)
+            weir__os_close(other[i]);
+    trial_close(&t);
+    return good;
+}
+
 /* Whether a multishot receive behaves: with incremental buffers, and giving way after `len`. */
 static bool receives(unsigned without, bool inc, uint32_t len) {
     struct trial t = {.inc = inc, .len = len};
@@ -192,7 +246,7 @@ static bool receives(unsigned without, bool inc, uint32_t len) {
 }
 
 static unsigned receive_features(unsigned without) {
-    bool inc = !(without & WEIR__URING_INC_BUFFERS);
+    bool inc = !(without & WEIR__URING_INC_BUFFERS) && shares_in_order(without);
     uint32_t fair = without & WEIR__URING_FAIR_RECV ? 0 : BYTES;
     if (without & WEIR__URING_MULTI_RECV)
         return 0;

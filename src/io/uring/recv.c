@@ -174,6 +174,13 @@ static WEIR_NOINLINE bool park(struct weir__uring *d, struct weir__uring_sock *s
         return false;
     }
     struct weir_part *p = weir__mem_part_new(d->k.io.mem);
+    struct weir_slice fitting;
+    /* Little should not pin the buffer that it came in. Failing to copy is only less frugal. */
+    if (slice.n < weir__mem_slice_capacity(slice) / 4 &&
+        weir_slice_copy(d->k.io.mem, slice.p, slice.n, &fitting) >= 0) {
+        weir_slice_release(&slice);
+        slice = fitting;
+    }
     if (count_if(!p)) { /* bytes are lost: nothing may come after them */
         weir_slice_release(&slice);
         weir__uring_undo(d, s, WEIR__IO_RECV);

@@ -119,7 +119,7 @@ static int map_rings(struct weir__uring_ring *r, const struct uring_params *p) {
 }
 
 static void closed(struct weir__uring_ring *r) {
-    r->fd = -1;
+    r->fd = r->enter_fd = -1;
     r->sq_head = r->sq_tail = r->sq_flags = r->cq_head = r->cq_tail = &r->nothing;
 }
 

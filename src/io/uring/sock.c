@@ -100,8 +100,9 @@ int weir__uring_watch(struct weir__io *io, intptr_t fd, unsigned mask, void *use
     s->busy = WEIR__IO_WATCH;
     s->credit = events;
     weir__uring_todo(d, weir__uring_sock_of(&s->base), WEIR__IO_WATCH);
-    weir__uring_fill(d);
-    weir__uring_enter(d, 0); /* from here on the kernel holds the file, whatever its number names */
+    if (weir__uring_fill(d) >= 0)
+        weir__uring_enter(d,
+                          0); /* from here on the kernel holds the file, whatever its number is */
     *out = &s->base;
     return 0;
 }
@@ -190,6 +191,8 @@ static void cancel_one(struct weir__uring *d, struct weir__uring_sock *s, unsign
         s->k.door |= WEIR__URING_STOP;
     if (op != WEIR__IO_RECV || !in_kernel)
         weir__uring_undo(d, s, op);
+    if (!later && op == WEIR__IO_SEND)
+        weir__kernel_count_sent(&d->k, s->k.sent);
     if (!later)
         weir__uring_end(d, s, op, WEIR_ECANCELLED);
     if (op == WEIR__IO_WATCH && weir__uring_fill(d) >= 0)
@@ -212,7 +215,7 @@ void weir__uring_close(struct weir__io *io, struct weir__io_sock *ws, bool abort
         s->k.flags |= WEIR__KERNEL_RESET;
     s->k.busy |= WEIR__KERNEL_CLOSED;
     unsigned ops = WEIR__IO_ACCEPT | WEIR__IO_CONNECT | WEIR__IO_RECV | WEIR__IO_WATCH |
-                   (abort ? WEIR__IO_SEND : 0);
+                   (abort || d->broken ? WEIR__IO_SEND : 0);
     unpark_all(s);
     if (s->k.flags & WEIR__KERNEL_DGRAM)
         weir__kernel_drop_inbox(&s->k);
