@@ -86,12 +86,12 @@ WEIR_COMMANDS = {
 }
 
 
-def _weir(transport):
+def _weir(transport, *flags):
     def command(bin_dir, work):
         what = WEIR_COMMANDS[work]
         return [
             bin_dir / "weir", *what, "--listen", "127.0.0.1:0", "--loops", "1",
-            "--transport", transport,
+            "--transport", transport, *flags,
         ]
 
     return command
@@ -110,7 +110,13 @@ SERVERS = {
     "event": (NO_DIGEST, _peer("event_echo")),
     "weir-epoll": (EVERY, _weir("epoll")),
     "weir-uring": (EVERY, _weir("uring")),
+    # By name only: without what the door could do without.
+    "weir-uring-requests": (EVERY, _weir("uring", "--uring-features=-sync-send")),
+    "weir-uring-plain": (EVERY, _weir("uring", "--uring-features=-inc-buffers")),
+    "weir-uring-one-shot": (EVERY, _weir("uring", "--uring-features=-multi-recv")),
 }
+BY_NAME = frozenset(("weir-uring-requests", "weir-uring-plain", "weir-uring-one-shot"))
+EVERYBODY = tuple(name for name in SERVERS if name not in BY_NAME)
 
 
 # Who takes part in a group, where that is not everybody.

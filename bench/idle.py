@@ -34,7 +34,7 @@ def arguments():
     parser.add_argument("--out", type=Path, default=harness.ROOT / "build/bench")
     options = parser.parse_args()
     options.work = options.work or list(REQUESTS)
-    names = options.servers.split(",") if options.servers else list(cases.SERVERS)
+    names = options.servers.split(",") if options.servers else list(cases.EVERYBODY)
     options.names = [name for name in names if name != cases.TWIN]
     for name in options.work:
         if name not in REQUESTS:

@@ -39,7 +39,7 @@ def arguments():
                         help="record figures that are lower than the recorded ones")
     options = parser.parse_args()
     options.work = options.work or list(WORK)
-    names = options.servers.split(",") if options.servers else list(cases.SERVERS)
+    names = options.servers.split(",") if options.servers else list(cases.EVERYBODY)
     options.names = [name for name in names if name != cases.TWIN]
     for name in options.work:
         if name not in WORK:

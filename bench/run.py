@@ -60,7 +60,7 @@ def arguments():
         if name not in known:
             parser.error(f"no case {name} in {options.group}: {', '.join(known)}")
     options.names = (options.servers.split(",") if options.servers
-                     else list(cases.GROUP_SERVERS.get(options.group, cases.SERVERS)))
+                     else list(cases.GROUP_SERVERS.get(options.group, cases.EVERYBODY)))
     for name in options.names:
         if name not in cases.SERVERS:
             parser.error(f"no server {name}: {', '.join(cases.SERVERS)}")
@@ -245,7 +245,7 @@ def measure_cases(wanted, client, options, order, keep):
 
 
 def new_document(options, seed):
-    programs, _ = cases.commands(cases.SERVERS, "echo", options.bin)
+    programs, _ = cases.commands(cases.EVERYBODY, "echo", options.bin)
     return {
         "schema": "weir.bench/1",
         "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
