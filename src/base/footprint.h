@@ -14,15 +14,15 @@
 #define WEIR_BASE_FOOTPRINT_H
 
 enum {
-    WEIR__IDLE_HEADER = 16,        /* of a block from the pool */
-    WEIR__IDLE_SLOT = 48,          /* struct weir__io_slot */
-    WEIR__IDLE_SOCKET = 112,       /* struct weir__epoll_sock */
-    WEIR__IDLE_SOCKET_BLOCK = 128, /* the class of memory that it gets */
+    WEIR__IDLE_HEADER = 16,              /* of a block from the pool */
+    WEIR__IDLE_SLOT = 48,                /* struct weir__io_slot */
+    WEIR__IDLE_SOCKET = 112,             /* struct weir__epoll_sock */
+    WEIR__IDLE_SOCKET_BLOCK = 128,       /* the class of memory that it gets */
     WEIR__IDLE_URING_SOCKET = 168,       /* struct weir__uring_sock */
     WEIR__IDLE_URING_SOCKET_BLOCK = 192, /* of it */
-    WEIR__IDLE_CHANNEL = 368,      /* struct weir_chan */
-    WEIR__IDLE_STATE = 32,         /* of a linkd server; an echo has none */
-    WEIR__IDLE_CONTEXT = 128,      /* struct weir_ctx with it */
+    WEIR__IDLE_CHANNEL = 368,            /* struct weir_chan */
+    WEIR__IDLE_STATE = 32,               /* of a linkd server; an echo has none */
+    WEIR__IDLE_CONTEXT = 128,            /* struct weir_ctx with it */
     WEIR__IDLE_CHANNEL_BLOCK = 512,
     WEIR__IDLE_MAX = 768, /* in all: three quarters of a KiB */
 };

@@ -22,7 +22,7 @@ bool weir__uring_pin_begin(struct weir__uring *d, struct weir__uring_sock *s,
     struct weir__uring_pins *p = pins_of(d, s);
     if (!p || p->off || p->used == UINT32_MAX)
         return false;
-    p->current = (int8_t)__builtin_ctz(~p->used);
+    p->current = __builtin_ctz(~p->used);
     p->used |= UINT32_C(1) << p->current;
     p->copied &= ~(UINT32_C(1) << p->current);
     p->copying = false;

@@ -19,7 +19,7 @@ enum {
 
 struct weir__uring_pins {
     uint32_t used, pinned, due, copied; /* bit per number */
-    int8_t current;                     /* the send in flight, or -1 */
+    int current;                        /* the send in flight, or -1 */
     bool copying;                       /* its rest is copied */
     bool off;
     uint8_t vain;

@@ -43,12 +43,12 @@ struct trial {
     uint32_t len; /* of a receive */
 };
 
-static void give(struct trial *t, uint16_t bid) {
+static void give(struct trial *t, unsigned bid) {
     uint16_t tail = t->bufs[0].tail;
     struct uring_buf *b = &t->bufs[tail & (BUFS - 1)];
-    b->addr = (uintptr_t)(t->memory + bid * BYTES);
+    b->addr = (uintptr_t)(t->memory + (size_t)bid * BYTES);
     b->len = BYTES;
-    b->bid = bid;
+    b->bid = (uint16_t)bid;
     __atomic_store_n(&t->bufs[0].tail, (uint16_t)(tail + 1), __ATOMIC_RELEASE);
 }
 
@@ -85,7 +85,7 @@ static bool buffers(struct trial *t) {
         .ring_addr = (uintptr_t)t->bufs, .ring_entries = BUFS, .flags = t->inc ? PBUF_INC : 0};
     if (weir__uring_ring_register(&t->ring, REGISTER_PBUF_RING, &reg, 1) < 0)
         return false;
-    for (uint16_t i = 0; i < BUFS; i++)
+    for (unsigned i = 0; i < BUFS; i++)
         give(t, i);
     return true;
 }
@@ -139,13 +139,14 @@ static bool goes_on(struct trial *t) {
 static bool runs_dry(struct trial *t) {
     size_t got = 0;
     bool dry = false;
-    if (!put(t, LONG) || !put(t, LONG))
-        return false;
+    for (unsigned i = 0; i < 2; i++)
+        if (!put(t, LONG))
+            return false;
     for (unsigned i = 0; i < 8 * BUFS && got < 2 * (size_t)LONG; i++) {
         struct uring_cqe e = result(t);
         if (e.res == -ENOBUFS && !(e.flags & CQE_MORE)) {
             dry = true;
-            for (uint16_t bid = 0; bid < BUFS; bid++)
+            for (unsigned bid = 0; bid < BUFS; bid++)
                 give(t, bid);
             arm(t);
         } else if (e.res > 0 && e.flags & CQE_BUFFER) {
@@ -178,7 +179,7 @@ static bool cancels(struct trial *t) {
 /* Bytes before the end, and the end once. */
 static bool ends(struct trial *t) {
     arm(t);
-    for (uint16_t bid = 0; bid < BUFS / 2; bid++)
+    for (unsigned bid = 0; bid < BUFS / 2; bid++)
         give(t, bid);
     if (!put(t, PIECE) || weir__os_shutdown_write(t->fd[1]) < 0)
         return false;
